@@ -5,6 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.model import FULL, NONE, SELECT
+from evenflow.predict.held import Held
+from evenflow.predict.layer_tensors import layer_tensors
 from evenflow.predict.step_network import PassesKnown, priced_network
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Experts, LatentAttention, Transformer
@@ -70,3 +73,24 @@ def test_weight_gradients_of_experts_are_a_part_of_their_backward() -> None:
     assert trained.delays_weights
     frozen = replace(training, model=replace(model, adapter_rank=8))
     assert not priced_network(frozen, TOPOLOGY).network.delays_weights
+
+
+def test_what_experts_keep_of_what_they_compute_is_known_apart():
+    """Without router, shared experts and the tokens that were sent; less where experts compute something again."""
+    model = replace(LLAMA, experts=EXPERTS)
+    training = Training(
+        model=model, degrees=Degrees(data=2, expert=2), microbatch=1, global_batch=16, sequence=2048
+    )  # fmt: skip
+    layer, kind = priced_network(training, TOPOLOGY).network.layers[-1], model.kinds[-1]
+    every = [tensor for tensor in layer_tensors(training, kind) if tensor.held is Held.EXPERTS]
+    plain = [tensor for tensor in every if tensor.module != "shared_experts"]
+    assert len(plain) < len(every)
+    apart = [tensor for tensor in plain if tensor.name in ("router", "tokens of the experts")]
+    assert len(apart) == 2
+    kept = sum(tensor.size_bytes for tensor in plain) - sum(tensor.size_bytes for tensor in apart)
+    assert layer.modes[NONE].mlp_bytes == round(kept) > 0
+    assert layer.modes[FULL].mlp_bytes == 0
+    chosen = replace(training, recompute="select", recompute_modules=("moe_act",))
+    assert 0 < priced_network(chosen, TOPOLOGY).network.layers[-1].modes[SELECT].mlp_bytes < kept
+    alone = replace(training, degrees=Degrees(data=2))  # nothing is exchanged, so nothing pairs
+    assert priced_network(alone, TOPOLOGY).network.layers[-1].modes[NONE].mlp_bytes == 0

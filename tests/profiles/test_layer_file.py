@@ -614,6 +614,21 @@ def test_halves_of_layers_read_back():
     delaying = parse_layer_file(json.dumps({"layers_description": [{**body, "halves": delayed}]}), place="file")
     assert delaying.runs[0].layer.halves.backward.mlp_weight_ns == 1_500_000
     assert parse_layer_file(format_layer_file(delaying), place="again") == delaying
+    in_memory = {**body, "memory_parameter": 9, "memory_activation": 8, "memory_recompute": 2}
+    keeping = {**in_memory, "halves": {**halves, "mlp_memory": {"none": 5.5, "full": 0.5}}}
+    kept = parse_layer_file(json.dumps({"layers_description": [keeping]}), place="file")
+    assert {kind: mode.mlp_bytes / 2**20 for kind, mode in kept.runs[0].layer.modes.items()} == {
+        "none": 5.5,
+        "full": 0.5,
+    }
+    assert parse_layer_file(format_layer_file(kept), place="again") == kept
+    for memory, message in (
+        ({"none": 8.5}, r"mlp_memory.none must be a part of the 8 MB that the layer keeps, got 8.5"),
+        ({"comm": 1}, "comm"),
+    ):
+        wrong = {**in_memory, "halves": {**halves, "mlp_memory": memory}}
+        with pytest.raises(InputError, match=message):
+            parse_layer_file(json.dumps({"layers_description": [wrong]}), place="file")
     too_long = {**halves, "backward": {"mlp": 1.0, "mlp_weight": 1.5}}
     with pytest.raises(InputError, match="must be a part of the 1000000 ns of the MLP, got 1500000"):
         parse_layer_file(json.dumps({"layers_description": [{**body, "halves": too_long}]}), place="file")

@@ -1,8 +1,10 @@
 """Exchanges stand inside the actions that make them, one after the other, and add up."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from evenflow.export.chrome_trace import EXCHANGE, TracedStep, chrome_trace
 from evenflow.model import Halves, Network, PassHalves, Plan
@@ -12,9 +14,11 @@ from tests.export.trace_reader import read_trace
 from tests.solve.test_pairs import layer_of, network_of, paired_simulations
 
 
-@given(paired_simulations())
-def test_slices_of_exchanges_are_what_ranks_exchange(drawn: tuple[Network, Simulation]) -> None:
-    _network, simulation = drawn
+@given(paired_simulations(), st.booleans())
+def test_slices_of_exchanges_are_what_ranks_exchange(drawn: tuple[Network, Simulation], releases: bool) -> None:
+    network, simulation = drawn
+    if releases:
+        simulation = simulate(network, replace(simulation.plan, releases_attention=True))
     schedule, timeline = simulation.timeline.schedule, simulation.timeline
     trace = read_trace(chrome_trace([TracedStep.of(simulation)]))
     slices = [each for each in trace.slices if each.category == EXCHANGE]

@@ -140,7 +140,7 @@ def test_peaks_are_those_of_a_replay(schedule: Schedule, data: st.DataObject):
         assert held.max() == peaks[rank]
         assert (np.diff(times_ns) >= 0).all()
         assert (times_ns[0], held[0], held[-1]) == (0, static[rank], static[rank])
-        vectors = live_vectors(schedule, rank)
+        vectors = live_vectors(schedule.in_turn(), rank)
         stages = [stage for stage in range(num_stages) if schedule.stage_ranks[stage] == rank]
         own = [each[stage] for each in (amounts, waiting) for stage in stages]
         assert (vectors @ own[: vectors.shape[1]]).max() == replayed

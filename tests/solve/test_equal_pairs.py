@@ -19,6 +19,7 @@ from evenflow.model import (
     Mode,
     Network,
     PassHalves,
+    RankTraits,
     Recomputation,
     Request,
     Scope,
@@ -175,3 +176,44 @@ def test_many_dense_layers_in_the_first_stage_are_bounded_by_it() -> None:
     bound_ns = equal_chunks_bound_ns(asked.network, asked.sizes, dense=12)
     dense = asked.network.layers[0]
     assert bound_ns >= 4 * 12 * (dense.forward_ns + dense.backward_ns) - 4 * 12 * 400  # what MLPs of others hide under
+
+
+def test_blocks_that_predict_further_tokens_are_in_the_last_chunk_behind_one_with_experts() -> None:
+    """As many layers in all chunks of a rank, these blocks among them; cuts against all that there are."""
+    plain = network(1, 9)
+    further = replace(plain.runs[-1].layer, is_mtp=True)
+    model = replace(plain, runs=(*plain.runs, LayerRun(layer=further, count=1)))
+    asked = replace(request(1, 9), network=model)
+    best = solve_for_target(asked, ABILITIES, search(), title="it", schedules=(PAIRED,))
+    assert best.outcome.plan is not None
+    steps = [
+        solve(replace(asked, layers=equal_cut(1, (first, 5 - first), 2)), schedule=PAIRED).makespan_ns
+        for first in range(1, 4)  # the last chunk holds two or more
+    ]
+    assert best.outcome.makespan_ns == min(steps)
+    assert best.outcome.plan.mtp_layers == 1
+    assert best.outcome.plan.layers[1][1] >= 2
+
+
+def test_ranks_that_are_not_alike_are_tried_in_every_order() -> None:
+    ranks = (RankTraits(speed=1.0), RankTraits(speed=0.8), RankTraits(speed=0.5))
+    asked = request(1, 10, ranks=3)
+    asked = replace(asked, network=replace(asked.network, ranks=ranks))
+    best = solve_for_target(asked, ABILITIES, replace(search(), place_ranks=1), title="it", schedules=(PAIRED,))
+    orders = {each.rank_order for each in best.candidates}
+    assert len(orders) == 6
+    steps = {
+        (order, numbers): solve(
+            replace(
+                asked,
+                network=replace(asked.network, ranks=tuple(ranks[own] for own in order)),
+                layers=equal_cut(1, numbers, 2),
+            ),
+            schedule=PAIRED,
+        ).makespan_ns
+        for order in orders
+        for numbers in ((1, 1, 3), (1, 2, 2), (1, 3, 1), (2, 1, 2), (2, 2, 1), (3, 1, 1))
+    }
+    assert best.outcome.makespan_ns == min(filter(None, steps.values()))
+    in_this_order = [step_ns for (order, _numbers), step_ns in steps.items() if order == best.outcome.rank_order]
+    assert best.outcome.makespan_ns in in_this_order

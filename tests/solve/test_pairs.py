@@ -4,10 +4,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.cli.text.tables import pairs_note
 from evenflow.errors import InputError, ScheduleError
 from evenflow.model import (
     FULL,
@@ -31,10 +33,19 @@ from evenflow.model import (
 )
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
-from evenflow.simulate import Simulation, at_best_in_pairs, build_graph, simulate
+from evenflow.simulate import (
+    Simulation,
+    at_best_in_pairs,
+    build_graph,
+    held_amounts,
+    live_at_peak,
+    memory_curve,
+    simulate,
+)
 from evenflow.solve import Outcome, Status, plan, proof
 from evenflow.solve.problem import make_problem
 from evenflow.solve.relaxation.layer_program import Relaxation
+from evenflow.targets.frameworks.megatron.target import TARGET as MEGATRON
 from evenflow.targets.megatron_family.flags import megatron_abilities
 from evenflow.targets.planning import plan_for_target
 from evenflow.targets.refusal import refusal
@@ -64,8 +75,16 @@ def layers(draw: st.DrawFn) -> Layer:
         forward_ns=forward_ns,
         parameter_bytes=10,
         modes={
-            NONE: Mode(activation_bytes=draw(st.integers(20, 40)), backward_ns=backward_ns),
-            FULL: Mode(activation_bytes=draw(st.integers(2, 10)), backward_ns=backward_ns + forward_ns),
+            NONE: Mode(
+                activation_bytes=draw(st.integers(20, 40)),
+                backward_ns=backward_ns,
+                mlp_bytes=draw(st.integers(0, 20)),
+            ),
+            FULL: Mode(
+                activation_bytes=draw(st.integers(2, 10)),
+                backward_ns=backward_ns + forward_ns,
+                mlp_bytes=draw(st.integers(0, 2)),
+            ),
         },
         halves=Halves(forward=draw(halves(forward_ns)), backward=draw(halves(backward_ns))) if known else None,
     )
@@ -77,7 +96,8 @@ def networks(draw: st.DrawFn, *, num_ranks: int) -> Network:
         LayerRun(layer=layer, count=draw(st.integers(1, 3)))
         for layer in draw(st.lists(layers(), min_size=1, max_size=3))
     ]
-    ends = st.builds(EndBlock, forward_ns=st.integers(0, 800), backward_ns=st.integers(0, 800))
+    times = st.integers(0, 800)
+    ends = st.builds(EndBlock, forward_ns=times, backward_ns=times, activation_bytes=st.integers(0, 30))
     traits = st.builds(RankTraits, speed=st.sampled_from([1.0, 0.9, 0.5]))
     return Network(
         name="drawn",
@@ -85,6 +105,7 @@ def networks(draw: st.DrawFn, *, num_ranks: int) -> Network:
         head=draw(ends),
         tail=draw(ends),
         pair_slowdown=draw(st.sampled_from([1.0, 1.13])),
+        recomputes_before_pairs=draw(st.booleans()),
         ranks=tuple(draw(traits) for _rank in range(num_ranks)) if draw(st.booleans()) else (),
     )
 
@@ -231,8 +252,8 @@ def beside(network: Network, simulation: Simulation, forward: Action, backward: 
 
 
 @st.composite
-def paired_simulations(draw: st.DrawFn) -> tuple[Network, Simulation]:
-    family = draw(st.sampled_from(sorted(PAIRED)))
+def paired_simulations(draw: st.DrawFn, families: Sequence[str] = tuple(PAIRED)) -> tuple[Network, Simulation]:
+    family = draw(st.sampled_from(sorted(families)))
     num_ranks, num_chunks = draw(st.integers(1, 4)), PAIRED[family]
     network = draw(networks(num_ranks=num_ranks))
     borders = sorted(
@@ -297,6 +318,120 @@ def test_pairs_end_when_the_oracle_says(drawn: tuple[Network, Simulation]):
     path = timeline.critical_path()
     assert timeline.start_ns[path[0]] == 0
     assert timeline.end_ns[path[-1]] == simulation.makespan_ns
+
+
+def whole_layers(network: Network, simulation: Simulation) -> list[list[tuple[int, int]]]:
+    """What attention and MLP of every layer of every stage keep."""
+    schedule, plan = simulation.timeline.schedule, simulation.plan
+    stages: list[list[tuple[int, int]]] = []
+    for chunk, rank in sorted(
+        itertools.product(range(plan.num_chunks), range(plan.num_ranks)), key=lambda cell: schedule.stage_table[cell]
+    ):
+        kinds = [kind for kind in network.kinds for _layer in range(plan.count(kind, chunk, rank))]
+        begin = sum(map(len, stages))
+        apart = [
+            (layer.modes[kind].activation_bytes, layer.modes[kind].mlp_bytes if layer.halves else 0)
+            for layer, kind in zip(network.layers[begin:], kinds, strict=False)
+        ]
+        stages.append([(kept - mlp, mlp) for kept, mlp in apart])
+    return stages
+
+
+def kept_by_ends(network: Network, simulation: Simulation) -> list[tuple[int, int]]:
+    """What head and tail keep in every stage."""
+    ends = [(0, 0)] * simulation.timeline.schedule.num_stages
+    ends[0] = (network.head.activation_bytes, 0)
+    ends[-1] = (ends[-1][0], network.tail.activation_bytes)
+    return ends
+
+
+def held_in_pair(network: Network, simulation: Simulation, forward: int, backward: int) -> list[int]:
+    """What a forward and a backward hold together after every step, half layer by half layer."""
+    stages, ends = whole_layers(network, simulation), kept_by_ends(network, simulation)
+    again = whole_layers(network, replace(simulation, plan=replace(simulation.plan, recompute={})))
+    ahead, back = stages[forward], (again if network.recomputes_before_pairs else stages)[backward][::-1]
+    changes = [sum(map(sum, back)) + sum(ends[backward]), ends[forward][0], -ends[backward][1]]
+    for one, other in itertools.zip_longest(ahead, back):
+        if one is None or other is None:
+            changes += [sum(one)] if one else [-sum(other)]
+        elif simulation.plan.releases_attention:
+            changes += [one[0], -other[1], -other[0], one[1]]
+        else:
+            changes += [one[0], -other[1], one[1], -other[0]]
+    return list(itertools.accumulate((*changes, ends[forward][1], -ends[backward][0])))
+
+
+def held_at_every_step(network: Network, simulation: Simulation, rank: int) -> list[int]:
+    """What a rank holds of microbatches after every step."""
+    ends = kept_by_ends(network, simulation)
+    keeps = [
+        sum(map(sum, layers)) + sum(end) for layers, end in zip(whole_layers(network, simulation), ends, strict=True)
+    ]
+    held, steps = 0, [0]
+    order = simulation.timeline.schedule.order(rank)
+    for place, action in enumerate(order):
+        if place and order[place - 1].is_paired:
+            continue
+        if action.is_paired:
+            backward = order[place + 1].stage
+            held -= keeps[backward]
+            steps += [held + both for both in held_in_pair(network, simulation, action.stage, backward)]
+            held += keeps[action.stage]
+        else:
+            held += {Op.F: keeps[action.stage], Op.B: -keeps[action.stage]}.get(action.op, 0)
+            steps.append(held)
+    return steps
+
+
+@given(paired_simulations(families=["1f1b-overlap", "interleaved-overlap", "dualpipe-v-overlap"]), st.booleans())
+def test_pairs_hold_what_the_oracle_says(drawn: tuple[Network, Simulation], releases: bool):
+    network, simulation = drawn
+    if releases:
+        simulation = simulate(network, replace(simulation.plan, releases_attention=True))
+    problem = make_problem(
+        Request(network=network, sizes=simulation.plan.sizes, allow_empty=True), schedule=simulation.plan.schedule
+    )
+    if not simulation.timeline.schedule.splits_backward:
+        for rank, peak in enumerate(simulation.peak_memory_bytes):
+            static = int(simulation.costs.static_bytes[rank])
+            assert peak == static + max(held_at_every_step(network, simulation, rank))
+            times_ns, sizes = memory_curve(simulation.timeline, simulation.costs, rank)
+            assert (times_ns[1:] >= times_ns[:-1]).all()
+            assert sizes.max() == peak
+            assert sizes[-1] == static
+    assert problem.rank_memory(simulation.costs).tolist() == list(simulation.peak_memory_bytes)
+    for rank in range(problem.num_ranks):
+        own = problem.schedule.stage_table[:, rank]
+        amounts = held_amounts(simulation.costs, own, splits_backward=problem.schedule.splits_backward)
+        live = live_at_peak(simulation.timeline.schedule, simulation.costs, rank) @ amounts
+        assert live + simulation.costs.static_bytes[rank] == pytest.approx(simulation.peak_memory_bytes[rank])
+        before_or_behind = int((problem.live[rank] @ amounts).max())
+        assert before_or_behind + simulation.costs.static_bytes[rank] <= simulation.peak_memory_bytes[rank]
+
+
+@given(paired_simulations())
+def test_a_pair_holds_no_more_than_both_of_its_parts_and_no_less_than_either(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    one_by_one = simulate(network, simulation.plan, schedule=simulation.timeline.schedule.in_turn())
+    schedule = simulation.timeline.schedule
+    costs, pairs = simulation.costs, simulation.costs.pair_bytes
+    if pairs is None:
+        assert not schedule.has_pairs
+        return
+    is_less = not network.recomputes_before_pairs
+    assert not is_less or (np.array(simulation.peak_memory_bytes) <= one_by_one.peak_memory_bytes).all()
+    for plan_of_pairs in (simulation.plan, replace(simulation.plan, releases_attention=True)):
+        told = simulate(network, plan_of_pairs)
+        assert told.costs.pair_bytes is not None
+        for rank, forward in enumerate(schedule.stage_table[0].tolist()):
+            for chunk, backward in enumerate(schedule.stage_table[:, rank].tolist()):
+                assert told.costs.pair_bytes[forward, chunk] == max(held_in_pair(network, told, forward, backward))
+    for own in schedule.stage_table.T:
+        ahead, back = costs.activation_bytes[own][:, np.newaxis], costs.activation_bytes[own]
+        assert not is_less or (pairs[own] <= ahead + back).all()
+        assert (pairs[own] >= np.maximum(ahead, back)).all()
+    early = simulate(network, replace(simulation.plan, releases_attention=True))
+    assert (np.array(early.peak_memory_bytes) <= simulation.peak_memory_bytes).all()
 
 
 @given(paired_simulations())
@@ -580,7 +715,86 @@ def test_early_release_of_attention_never_shortens_a_step(drawn: tuple[Network, 
     network, simulation = drawn
     early = simulate(network, replace(simulation.plan, releases_attention=True), communication=simulation.communication)
     assert early.makespan_ns >= simulation.makespan_ns
-    assert early.peak_memory_bytes == simulation.peak_memory_bytes
+    assert all(np.array(early.peak_memory_bytes) <= simulation.peak_memory_bytes)
+
+
+def exchanging(attention_bytes: int, mlp_bytes: int) -> Layer:
+    """A layer of which all exchanges but two short ones are hidden also where attention is released early."""
+    forward = PassHalves(dispatch_ns=250, mlp_ns=300, combine_ns=50)
+    backward = PassHalves(dispatch_ns=50, mlp_ns=600, combine_ns=250)
+    layer = layer_of(Halves(forward=forward, backward=backward))
+    mode = replace(layer.modes[NONE], activation_bytes=attention_bytes + mlp_bytes, mlp_bytes=mlp_bytes)
+    return replace(layer, modes={NONE: mode})
+
+
+def every_plan_of_megatron(network: Network, sizes: Sizes) -> list[Simulation]:
+    """All cuts in turn, in pairs, and in pairs that release attention early."""
+    found = []
+    for borders in itertools.combinations(range(1, network.num_layers), sizes.num_cells - 1):
+        layers = np.diff([0, *borders, network.num_layers]).reshape(sizes.num_chunks, -1).tolist()
+        for schedule, releases in (
+            ("interleaved", False),
+            ("interleaved-overlap", False),
+            ("interleaved-overlap", True),
+        ):
+            wanted = Plan(
+                schedule=schedule,
+                num_microbatches=sizes.num_microbatches,
+                layers=cells(layers),
+                releases_attention=releases,
+            )
+            found.append(simulate(network, wanted))
+    return found
+
+
+def under_limit(network: Network, sizes: Sizes, limit_bytes: int) -> Outcome:
+    return plan_for_target(
+        network,
+        "megatron",
+        num_ranks=sizes.num_ranks,
+        num_chunks=[sizes.num_chunks],
+        num_microbatches=sizes.num_microbatches,
+        memory_limit_bytes=limit_bytes,
+        schedules=["interleaved", "interleaved-overlap"],
+        allow_empty=False,
+    ).outcome
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(
+    st.lists(st.builds(exchanging, st.integers(1, 30), st.sampled_from([0, 5, 20, 60])), min_size=4, max_size=6),
+    st.data(),
+)
+def test_a_framework_is_planned_with_early_release_by_exhaustive_search(drawn: list[Layer], data: st.DataObject):
+    network, sizes = network_of(*((layer, 1) for layer in drawn)), Sizes(num_ranks=2, num_chunks=2, num_microbatches=4)
+    simulations = every_plan_of_megatron(network, sizes)
+    limit = data.draw(st.sampled_from(sorted({max(each.peak_memory_bytes) for each in simulations})))
+    outcome = under_limit(network, sizes, limit)
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.makespan_ns == min(each.makespan_ns for each in simulations if each.fits(limit))
+
+
+def test_early_release_wins_where_a_limit_leaves_no_room_for_both():
+    """Beside layers that keep little in their MLP go those that keep much, which another plan has no room for."""
+    kept = ((10, 0), (10, 60), (30, 60), (5, 60), (5, 0), (5, 20))
+    network = network_of(*((exchanging(attention, mlp), 1) for attention, mlp in kept))
+    sizes = Sizes(num_ranks=2, num_chunks=2, num_microbatches=4)
+    simulations = every_plan_of_megatron(network, sizes)
+    shortest = min(simulations, key=lambda each: each.makespan_ns)
+    roomy = under_limit(network, sizes, max(shortest.peak_memory_bytes))
+    assert roomy.plan is not None
+    assert not roomy.plan.releases_attention  # without need it only exposes two exchanges
+    assert roomy.status is Status.OPTIMAL
+    limit = 320
+    tight = under_limit(network, sizes, limit)
+    assert tight.plan is not None
+    assert tight.plan.releases_attention
+    assert tight.status is Status.OPTIMAL
+    assert "--ep-overlap-early-attn-memory-release" in MEGATRON.write(tight.plan, "0.16").pieces[0].text
+    assert "attention goes backward before" in pairs_note(tight.simulation)
+    fitting = [each for each in simulations if each.fits(limit)]
+    assert tight.makespan_ns == min(each.makespan_ns for each in fitting)
+    assert tight.makespan_ns < min(each.makespan_ns for each in fitting if not each.plan.releases_attention)
 
 
 def test_a_framework_recomputes_less_beside_pairs_and_has_fewer_layers_behind_the_loss():

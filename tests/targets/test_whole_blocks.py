@@ -74,7 +74,8 @@ def test_a_plan_of_whole_blocks_costs_what_it_costs_in_layers(data):
     assert of_blocks.plan.continuing_layers == 0
     if plan.sequence_splits == 1:  # else each layer is rounded for itself
         assert of_layers.makespan_ns == of_blocks.makespan_ns
-        assert of_layers.peak_memory_bytes == of_blocks.peak_memory_bytes
+        if not of_layers.timeline.schedule.has_pairs:  # where blocks pair one by one, other layers stand side by side
+            assert of_layers.peak_memory_bytes == of_blocks.peak_memory_bytes
     used = {kind: table for kind, table in plan.recompute.items() if any(map(any, table))}
     assert in_whole_blocks(of_layers.plan, blocks) == replace(plan, recompute=used)
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from evenflow.errors import InputError
+from evenflow.model import Abilities
+from evenflow.predict.transformer import Experts
 from evenflow.tune.axes import Axis
 from evenflow.tune.limits import check_question
-from evenflow.tune.space import space_of
+from evenflow.tune.space import one_rank_schedules, space_of
 from tests.predict.trainings import LLAMA
 from tests.tune.rankings import QUESTION
 
@@ -96,3 +98,16 @@ def test_a_fixed_microbatch_is_in_every_combination_or_a_rule_is_counted():
     assert space.legal
     assert {training.microbatch for training in space.legal} == {4}
     assert "global_batch" in space.reasons  # eight copies of the model have one sequence each
+
+
+def test_a_schedule_for_equal_chunks_alone_is_refused() -> None:
+    """Bounds on degrees are those of any cut; without a pipeline a framework has pairs where it names that schedule."""
+    abilities = Abilities(schedules=("1f1b", "interleaved"), equal_pairs="interleaved-overlap", recomputation=())
+    model = replace(LLAMA, experts=Experts(count=8, active=2, ffn=512))
+    question = replace(
+        QUESTION, model=model, abilities=abilities, title="it", schedules=("1f1b", "interleaved-overlap")
+    )
+    with pytest.raises(InputError, match="schedules must be a schedule for any cut: it has this one where all chunks"):
+        check_question(question)
+    assert one_rank_schedules(question) == ("1f1b",)
+    assert one_rank_schedules(replace(question, abilities=None)) == ("1f1b", "1f1b-overlap")

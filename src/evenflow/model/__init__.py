@@ -18,7 +18,14 @@ from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
 from evenflow.model.encoder_work import EncoderWork
 from evenflow.model.fewer_kinds import without_idle_kinds, without_offload, without_recompute
-from evenflow.model.halves import Halves, PassHalves, exchange_spans, saved_by_exchange, saved_ns
+from evenflow.model.halves import (
+    Halves,
+    PassHalves,
+    exchange_spans,
+    released_spans,
+    saved_by_exchange,
+    saved_ns,
+)
 from evenflow.model.host_link import HostLink
 from evenflow.model.kept_first import groups_of, moved_of_first
 from evenflow.model.moved_share import MovedGroups, chain_of, shares_between, with_chain, with_moved_share
@@ -121,6 +128,7 @@ __all__ = [
     "one_by_one",
     "ordered_kinds",
     "recomputed_parts",
+    "released_spans",
     "saved_by_exchange",
     "saved_ns",
     "segment_kind",

@@ -171,6 +171,8 @@ class Abilities:
     """Whether all layers of the models that it builds have both attention and an MLP, or what stands in their place."""
     delays_weights: bool = False
     """Whether weight gradients of experts may come behind what an exchange waits for, beside forwards."""
+    recomputes_before_pairs: bool = False
+    """Whether all that a backward computes again is computed before it begins beside a forward."""
     releases_attention: bool = False
     """Whether attention may go backward before the MLP beside it goes forward."""
     equal_pairs: str | None = None
@@ -233,6 +235,8 @@ class Abilities:
         blocks = None if self.parts_blocks else whole_blocks_of(network)
         network = network if blocks is None else blocks.network
         network = network if self.delays_weights else network.without_delays()
+        if self.recomputes_before_pairs:
+            network = replace(network, recomputes_before_pairs=True)
         if not network.mtp_layers:
             return network
 

@@ -12,6 +12,9 @@ exchanges tokens between experts. The parts of a pair of layers stand in four wi
 A window ends when both of its parts have: what comes next in either stream waits for one and depends on the other.
 [Megatron-LM, `TransformerLayerSchedulePlan.run`]
 
+A pair holds what its layers keep one after the other: attention of F comes, the MLP of B goes, the MLP of F comes and
+attention of B goes (see `evenflow.simulate.kernels.held_beside`).
+
 Where weight gradients of the MLP are delayed, the dispatch of B need not wait for them: the second and third window are
 one, in which they run behind the other gradients of the MLP. [Megatron-LM, `delay_wgrad_compute`; DeepSeek-V3]
 """
@@ -73,6 +76,8 @@ class Halves:
 
     forward: PassHalves
     backward: PassHalves
+    releases: bool = False
+    """Whether attention of B goes before the MLP of F (see `releasing`)."""
 
     def undelayed(self) -> "Halves":
         """Return the halves where the exchange behind the MLP waits for its weight gradients too."""
@@ -88,11 +93,12 @@ class Halves:
         return Halves(
             forward=replace(ahead, mlp_ns=ahead.mlp_ns + ahead.combine_ns, combine_ns=0),
             backward=replace(back, dispatch_ns=0, mlp_weight_ns=0),
+            releases=True,
         )
 
     def divided(self, times: float) -> "Halves":
         """Return the halves of a layer that takes a `times`-th of the time."""
-        return Halves(forward=self.forward.divided(times), backward=self.backward.divided(times))
+        return replace(self, forward=self.forward.divided(times), backward=self.backward.divided(times))
 
 
 def saved_ns(
@@ -198,6 +204,26 @@ def exchange_spans(
     return (
         (0, backward.combine_ns),
         (second, dispatched),
+        (third, third + backward.dispatch_ns),
+        (last, last + forward.combine_ns),
+    )
+
+
+def released_spans(
+    forward: PassHalves, forward_ns: int, backward: PassHalves, backward_ns: int, *, slowdown: float = 1.0
+) -> tuple[tuple[int, int], ...]:
+    """Return the same where attention of B goes before the MLP of F (see `Halves.releasing`).
+
+    The dispatch of B comes behind the second window, then attention of B, the MLP of F and its combine.
+    """
+    attention_ns = forward_ns - forward.total_ns
+    second = backward.combine_ns + attention_ns - _saved(backward.combine_ns, attention_ns, slowdown)
+    third = second + forward.dispatch_ns + backward.mlp_ns
+    third -= _saved(forward.dispatch_ns, backward.mlp_ns, slowdown)
+    last = third + backward.dispatch_ns + backward_ns - backward.total_ns + forward.mlp_ns
+    return (
+        (0, backward.combine_ns),
+        (second, second + forward.dispatch_ns),
         (third, third + backward.dispatch_ns),
         (last, last + forward.combine_ns),
     )

@@ -32,6 +32,8 @@ class Mode:
     """Time of the whole backward of one microbatch, recomputation included."""
     working_bytes: int = 0
     """Bytes that a forward or backward needs for itself at its fullest moment, beyond what lives before or after it."""
+    mlp_bytes: int = 0
+    """Those of `activation_bytes` that the MLP keeps of what it computes, without what was sent to it; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,10 @@ class Network:
     """How many times as long computation takes while an exchange runs beside it, in a pair of forward and backward."""
     encoder_work: EncoderWork | None = None
     """What encoders in front of it do beside the pipeline, on all ranks; None: there are none, or they are layers."""
+    recomputes_before_pairs: bool = False
+    """Whether all layers of a backward that runs beside a forward are computed again before both begin, not each when
+    its turn comes.
+    """
     adapter_rank: int = 0
     """Width of the adapters (LoRA) that are trained alone beside every product of the layers; 0: all is trained."""
 
@@ -239,6 +245,12 @@ class Network:
                 (layer.parameter_bytes, mode.activation_bytes, mode.working_bytes, mode.offloaded_bytes),
                 place=_("{place}, kind {kind}", place=place, kind=kind),
             )
+            if not 0 <= mode.mlp_bytes <= mode.activation_bytes:
+                raise InputError(
+                    value=mode.mlp_bytes,
+                    rule=_("must be a part of the {size} bytes that the layer keeps", size=mode.activation_bytes),
+                    place=_("{place}, kind {kind}, what the MLP keeps", place=place, kind=kind),
+                )
             if mode.offloaded_bytes and (kind == NONE or self.host_link is None):
                 alone = _("must not move anything to the host: it keeps everything")
                 unlinked = _("must come with a link to the host, over which it moves what it does not keep")
@@ -439,6 +451,11 @@ class Network:
         """Return the network where attention goes backward as early as it can beside a forward."""
         return self._with_halves(Halves.releasing)
 
+    @property
+    def releases_attention(self) -> bool:
+        """Whether attention goes backward as early as it can beside a forward."""
+        return any(run.layer.halves is not None and run.layer.halves.releases for run in self.runs)
+
     def _with_halves(self, change: Callable[[Halves], Halves]) -> "Network":
         """Return the network with other halves."""
         runs = (
@@ -505,6 +522,7 @@ class Network:
                     backward_ns=_divided(mode.backward_ns, sequence_splits),
                     offloaded_bytes=-(-mode.offloaded_bytes // sequence_splits),
                     working_bytes=-(-mode.working_bytes // sequence_splits),
+                    mlp_bytes=mode.mlp_bytes // sequence_splits,
                 )
                 for kind, mode in layer.modes.items()
                 if kind != FULL and kind not in self.segments

@@ -36,6 +36,9 @@ class Request:
     plan; None: the planner decides both.
     """
 
+    releases_attention: bool = False
+    """Whether attention goes backward as early as it can beside a forward (see `Halves.releasing`)."""
+
     def __post_init__(self) -> None:
         check_fields(self)
         check_step(self.network, self.sizes, self.communication)

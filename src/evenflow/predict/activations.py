@@ -8,6 +8,9 @@ from evenflow.predict.held import Held, added, largest, total
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_tensors import (
     HASHES,
+    ROUTER,
+    SENT,
+    SHARED,
     Tensor,
     addition_tensor,
     dropout_tensors,
@@ -40,6 +43,18 @@ def layer_activations(training: Training, layer: LayerKind, *, kind: str) -> dic
     """Return the bytes that one body layer keeps on the device under a recompute kind, by purpose."""
     moved = training.moved_under(kind)
     return _sums(tensor for tensor in _kept(training, layer, kind) if tensor.moved_with not in moved)
+
+
+def expert_bytes(training: Training, layer: LayerKind, *, kind: str) -> int:
+    """Return those of them that routed experts keep of what they compute; nothing where any of it moves to the host.
+
+    The tokens that were sent to them are there before, while the other microbatch still computes; router and shared
+    experts count with attention, as in `Halves`.
+    """
+    if training.moved_under(kind):
+        return 0
+    own = (tensor for tensor in _kept(training, layer, kind) if tensor.held is Held.EXPERTS)
+    return total(_sums([tensor for tensor in own if not (tensor.name in (ROUTER, SENT) or tensor.module == SHARED)]))
 
 
 def moved_bytes(training: Training, layer: LayerKind, *, kind: str) -> int:

@@ -32,6 +32,8 @@ _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
 HASHES = "hashes"
 """The tensor that a layer keeps whose inputs are computed again from its outputs: new ones would be others."""
+ROUTER, SENT, SHARED = "router", "tokens of the experts", "shared_experts"
+"""The tensors that a router keeps, and that were sent to routed experts; the module of experts for all tokens."""
 _PLACE = 8
 """Bytes of a hash."""
 FULLEST = 1.25
@@ -382,11 +384,11 @@ def _experts(training: Training) -> list[Tensor]:
     inner = _inner(training, routed, experts.ffn / split, "moe")
     # The router's weights are multiplied in behind the activation; fused gated activations do both at once.
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")
-    shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
+    shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, SHARED)
     return [
-        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.scores, "moe"),
+        Tensor(ROUTER, Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.scores, "moe"),
         Tensor(
-            "tokens of the experts",
+            SENT,
             Held.EXPERTS,
             _saved(training) * routed * (experts.width or model.hidden),
             "moe",

@@ -49,6 +49,7 @@ _OVERLAPPED_PRODUCTS = 10
 matrix forward, for input and for weight; of the two others forward and for input."""
 _OVERLAPPED_STREAMS = 3
 """Parts that they run at once, each with a workspace. [the same, initialize_ub]"""
+_ACTIVATIONS = (Held.NORMS, Held.ATTENTION, Held.MLP, Held.EXPERTS, Held.LOGITS)
 _CACHED = 0.15
 """Of what is allocated, what an allocator keeps besides for later use. It gives that back before it fails.
 
@@ -132,11 +133,19 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
             waiting = int(live[len(own) + place]) if schedule.splits_backward else 0
             for block, count in stages[stage]:
                 parts = added(parts, added(block.static, times=count))
-                parts = added(parts, added(block.activations, times=count * int(live[place])))
+                parts = added(parts, _shared(block.activations, count * float(live[place])))
                 parts = added(parts, added(block.until_weight, times=count * waiting))
+        if costs.pair_bytes is not None:  # shares of what a pair holds are rounded
+            fullest_part = max(parts, key=lambda held: parts[held] if held in _ACTIVATIONS else -1)
+            parts[fullest_part] += simulation.peak_memory_bytes[rank] - total(parts)
         parts[Held.RESERVE] = round(reached.reserve_share * total(parts))
         memory.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
     return tuple(memory)
+
+
+def _shared(parts: Parts, times: float) -> Parts:
+    """Return so many times these bytes, rounded."""
+    return {held: round(times * size) for held, size in parts.items()}
 
 
 def fullest(memory: tuple[RankMemory, ...]) -> int:

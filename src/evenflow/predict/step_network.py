@@ -10,6 +10,7 @@ from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, NONE, EndBlock, Halves, Layer, LayerRun, Mode, Network
 from evenflow.predict.activations import (
+    expert_bytes,
     head_activations,
     head_working,
     layer_activations,
@@ -81,6 +82,8 @@ class LayerBytes(NamedTuple):
     """On the host."""
     moved_parts: tuple[int, ...] = ()
     """Of every module that moves, in the order of the forward."""
+    experts: int = 0
+    """Of the activations, what experts keep of what they compute between both exchanges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +250,7 @@ def kept_by_kind(training: Training, layer: LayerKind) -> dict[str, LayerBytes]:
             working=total(layer_working(training, layer, kind=kind)),
             moved=moved_bytes(training, layer, kind=kind),
             moved_parts=_moved_parts(training, layer, kind),
+            experts=expert_bytes(training, layer, kind=kind),
         )
         for kind in training.kinds
     }
@@ -317,6 +321,7 @@ def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mappin
             moved_parts=size.moved_parts,
             backward_ns=round(part.backward[mode].total_ns),
             working_bytes=size.working,
+            mlp_bytes=0 if part.halves is None else size.experts,
         )
         for mode, size in kept.items()
     }

@@ -9,7 +9,7 @@ from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Halves, Layer, Mode, PassHalves, is_kind_name
 from evenflow.ranges import COEFFICIENT, LAYERS, MEGABYTES, MEMORY_BYTES, MILLISECONDS
-from evenflow.units import bytes_from_megabytes, milliseconds, nanoseconds_from_milliseconds
+from evenflow.units import bytes_from_megabytes, megabytes, milliseconds, nanoseconds_from_milliseconds
 
 PLAIN_BACKWARD_RATIO = 2.0
 """Backward over forward where the file says nothing."""
@@ -47,6 +47,8 @@ FROZEN_KEY = "frozen"
 """Key that says whether the layers are not trained, nor is anything before them: they have no backward."""
 HALVES_KEY = "halves"
 """Key of the parts of both passes, and of the exchanges between them."""
+MLP_MEMORY_KEY = "mlp_memory"
+"""Key beside these parts that says how much the MLP keeps under each recompute kind."""
 OFFLOADED_KEY = "offloaded"
 """Key of a kind that says how much of what a layer keeps the host has."""
 ENTRY_KEYS = {
@@ -94,11 +96,12 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
         backward_ns=nanoseconds_from_milliseconds(backward_ms),
         working_bytes=bytes_of(entry, "memory_working"),
     )
+    modes = {NONE: plain, **_kinds(entry, backward_ms, plain.working_bytes)}
     return Layer(
         name=entry.text("name"),
         forward_ns=nanoseconds_from_milliseconds(forward_ms),
         parameter_bytes=bytes_of(entry, "memory_parameter"),
-        modes={NONE: plain, **_kinds(entry, backward_ms, plain.working_bytes)},
+        modes=_with_mlp(entry.inner(HALVES_KEY), modes) if HALVES_KEY in entry else modes,
         stated_weight_ns=_weight_ns(entry, backward_ms),
         stated_until_weight_bytes=_until_weight_bytes(entry),
         is_mtp=_flag(entry, MTP_KEY),
@@ -111,12 +114,25 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
 
 def _halves(fields: Fields) -> Halves:
     """Return the parts of both passes of a layer."""
-    fields.check_known(("forward", "backward"))
+    fields.check_known(("forward", "backward", MLP_MEMORY_KEY))
     parts = ("dispatch", "mlp", "combine")
     return Halves(
         forward=_pass_halves(fields.inner("forward"), parts),
         backward=_pass_halves(fields.inner("backward"), (*parts, "mlp_weight")),
     )
+
+
+def _with_mlp(fields: Fields, modes: Mapping[str, Mode]) -> dict[str, Mode]:
+    """Return the modes with what the MLP keeps under each kind, as far as the parts of a layer tell it."""
+    if MLP_MEMORY_KEY not in fields:
+        return dict(modes)
+    memory = fields.inner(MLP_MEMORY_KEY)
+    memory.check_known(tuple(modes))
+    for kind in memory.values:
+        if bytes_of(memory, kind) > modes[kind].activation_bytes:
+            most = megabytes(modes[kind].activation_bytes)
+            raise memory.error(kind, _("must be a part of the {most:g} MB that the layer keeps", most=most))
+    return {kind: replace(mode, mlp_bytes=bytes_of(memory, kind)) for kind, mode in modes.items()}
 
 
 def _pass_halves(fields: Fields, names: Sequence[str]) -> PassHalves:
@@ -126,9 +142,10 @@ def _pass_halves(fields: Fields, names: Sequence[str]) -> PassHalves:
     return PassHalves(**{f"{name}_ns": nanoseconds_from_milliseconds(part_ms) for name, part_ms in parts.items()})
 
 
-def halves_entry(halves: Halves) -> dict[str, object]:
-    """Return the object that reads back as `halves`."""
-    return {
+def halves_entry(halves: Halves, modes: Mapping[str, Mode] | None = None) -> dict[str, object]:
+    """Return the object that reads back as `halves`, and as what the MLP keeps under each of `modes`."""
+    kept = {kind: megabytes(mode.mlp_bytes) for kind, mode in (modes or {}).items() if mode.mlp_bytes}
+    passes: dict[str, object] = {
         name: {
             "dispatch": milliseconds(half.dispatch_ns),
             "mlp": milliseconds(half.mlp_ns),
@@ -137,6 +154,7 @@ def halves_entry(halves: Halves) -> dict[str, object]:
         }
         for name, half in (("forward", halves.forward), ("backward", halves.backward))
     }
+    return {**passes, **({MLP_MEMORY_KEY: kept} if kept else {})}
 
 
 def _frozen_layer(entry: Fields) -> Layer:

@@ -337,7 +337,8 @@ def _body_entry(run: LayerRun, has_memory: bool, *, leaving_out: Collection[str]
             named[kind] |= {OFFLOADED_KEY: megabytes(mode.offloaded_bytes)} if mode.offloaded_bytes else {}
             named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
     if run.layer.halves is not None:
-        entry[HALVES_KEY] = halves_entry(run.layer.halves)
+        written = {kind: mode for kind, mode in run.layer.modes.items() if has_memory and kind not in leaving_out}
+        entry[HALVES_KEY] = halves_entry(run.layer.halves, written)
     return {**entry, "recompute_kinds": named} if named else entry
 
 

@@ -10,6 +10,7 @@ from evenflow.simulate.costs import (
     StageCosts,
     costs_of_counts,
     duration_table,
+    end_bytes,
     layer_sums,
     link_delays_ns,
     message_table,
@@ -28,6 +29,8 @@ from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
 from evenflow.simulate.measured_idle import Spans, covered_ns, waiting_ns
 from evenflow.simulate.memory import (
+    BesidePairs,
+    beside_pairs,
     changes_at_both_ends,
     held_amounts,
     kept_as_if_none_left,
@@ -37,13 +40,14 @@ from evenflow.simulate.memory import (
     memory_curve,
     peak_bytes,
 )
-from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families, pairs_save
+from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families, pairs_save, release_saves
 from evenflow.simulate.path_shares import PathShare, path_shares
 from evenflow.simulate.pools import away_vectors, pool_bytes
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
 __all__ = [
+    "BesidePairs",
     "BubbleTable",
     "CopyTurns",
     "EncodedStep",
@@ -68,6 +72,7 @@ __all__ = [
     "at_best_in_pairs",
     "away",
     "away_vectors",
+    "beside_pairs",
     "build_graph",
     "changes_at_both_ends",
     "check_pairs",
@@ -77,6 +82,7 @@ __all__ = [
     "costs_of_counts",
     "covered_ns",
     "duration_table",
+    "end_bytes",
     "gaps_ns",
     "held_amounts",
     "host_uses",
@@ -103,6 +109,7 @@ __all__ = [
     "peak_bytes",
     "plan_counts",
     "pool_bytes",
+    "release_saves",
     "run",
     "runs_by_cause",
     "sent_across",

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Communication, HostLink, Layer, MovedShare, Network, Plan, check_cut, saved_ns
 from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.simulate.compiled import for_size
 from evenflow.simulate.first_moved import FirstMoved, first_moved
-from evenflow.simulate.kernels import saved_beside
+from evenflow.simulate.kernels import held_beside, saved_beside
 from evenflow.simulate.timeline import InTurn, Messages
 
 Integers = NDArray[np.int64]
@@ -52,6 +53,12 @@ class LayerSums:
     """What runs of layers keep and need under each kind of segments, by index; no sums: these say the least of each."""
     halves: "HalvesTable | None" = None
     """What forwards save beside backwards; None: nothing."""
+    mlp_bytes: Integers
+    """The part of activations that the MLP keeps, shape [num_kinds, num_layers]; no sums."""
+    releases_attention: bool = False
+    """Whether attention goes backward as early as it can beside a forward."""
+    recomputes_first: bool = False
+    """Whether a backward beside a forward begins with all that it computes again."""
     boundary_bytes: Integers | None = None
     """Bytes sent on where a stage ends at each border, shape [num_layers + 1]; no sums. -1: the network does not say.
 
@@ -59,6 +66,18 @@ class LayerSums:
     """
     slower: Mapping[float, tuple[Network, "LayerSums"]] = field(default_factory=dict)
     """The network on ranks of each other speed than 1, and its sums."""
+
+    @cached_property
+    def pair_tables(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """What `held_beside` takes of layers: prefix sums of what they keep and the part of their MLP, twice.
+
+        The second time it is what backwards begin with: where all is computed again first, what is kept under ``none``.
+        """
+        own = self.activation_bytes, self.mlp_bytes
+        if not self.recomputes_first:
+            return (*own, *own)
+        plain = [np.repeat(table[-1:], len(table), axis=0) for table in own]
+        return (*own, plain[0], plain[1])
 
     @cached_property
     def has_working(self) -> bool:
@@ -221,6 +240,11 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
             if kind in kinds
         },
         halves=halves_table(network),
+        mlp_bytes=np.array(
+            [[layer.modes[kind].mlp_bytes if layer.halves else 0 for layer in layers] for kind in kinds], dtype=np.int64
+        ),
+        releases_attention=network.releases_attention,
+        recomputes_first=network.recomputes_before_pairs,
         boundary_bytes=None
         if boundaries is None
         else np.array([_UNKNOWN if size is None else size for size in boundaries], dtype=np.int64),
@@ -268,6 +292,10 @@ class StageCosts:
     saved_ns: Integers | None = None
     """Time that every stage's forward saves beside the backward of each chunk of its rank, [num_stages, num_chunks];
     None: no forward runs beside a backward."""
+    pair_bytes: Integers | None = None
+    """The most that every stage's forward and the backward of each chunk of its rank hold together while they run
+    beside each other, [num_stages, num_chunks]; None: none does.
+    """
     stage_table: Integers | None = None
     """Stages of each chunk and rank, where forwards run beside backwards, shape [num_chunks, num_ranks]."""
 
@@ -434,7 +462,12 @@ def costs_of_counts(
     """
     costs = _costs_at_one_speed(network, sums, counts, stage_table)
     if has_pairs:
-        costs = replace(costs, stage_table=stage_table, saved_ns=_saved_in_pairs(network, sums, counts, stage_table))
+        costs = replace(
+            costs,
+            stage_table=stage_table,
+            saved_ns=_saved_in_pairs(network, sums, counts, stage_table),
+            pair_bytes=_held_in_pairs(network, sums, counts, costs.activation_bytes, stage_table),
+        )
     if not network.ranks:
         return costs
     times = {name: getattr(costs, name).copy() for name in ("forward_ns", "backward_ns", "weight_ns", "recompute_ns")}
@@ -482,6 +515,36 @@ def _saved_in_pairs(network: Network, sums: LayerSums, counts: Integers, stage_t
         if table is not None:
             saved[own] = pair_saved_ns(table, starts[own], ends[own])
     return saved
+
+
+def end_bytes(network: Network, num_stages: int) -> Integers:
+    """Return what the head and the tail keep in every stage, shape [2, num_stages]."""
+    ends = np.zeros((2, num_stages), dtype=np.int64)
+    ends[0, 0], ends[1, -1] = network.head.activation_bytes, network.tail.activation_bytes
+    return ends
+
+
+def _held_in_pairs(
+    network: Network, sums: LayerSums, counts: Integers, activation_bytes: Integers, stage_table: Integers
+) -> Integers:
+    """Return the most that forwards and backwards hold together, shape [num_stages, num_chunks].
+
+    Where layers are computed again in segments it is all of both: what each layer keeps is not told.
+    """
+    sizes = counts.sum(axis=1)
+    starts, ends = np.cumsum(sizes) - sizes, end_bytes(network, stage_table.size)
+    kernel = for_size(held_beside, int(sizes.sum()) * len(stage_table))
+    held = np.empty((stage_table.size, len(stage_table)), dtype=np.int64)
+    for own in stage_table.T.tolist():
+        for forward, (chunk, backward) in product(own, enumerate(own)):
+            if sums.segments:
+                held[forward, chunk] = activation_bytes[forward] + activation_bytes[backward]
+                continue
+            held[forward, chunk] = kernel(
+                *(*sums.pair_tables, ends, sums.releases_attention),
+                *(forward, starts[forward], counts[forward], backward, starts[backward], counts[backward]),
+            )
+    return held
 
 
 def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:

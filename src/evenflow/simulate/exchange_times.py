@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evenflow.model import EndBlock, Layer, Network, PassHalves, Plan, exchange_spans, saved_ns
+from evenflow.model import EndBlock, Layer, Network, PassHalves, Plan, exchange_spans, released_spans, saved_ns
 from evenflow.schedule import Schedule
 from evenflow.simulate.costs import StageCosts, network_of_units
 
@@ -43,20 +43,28 @@ class ExchangeTimes:
     """What a unit of work runs, for each rank at its speed."""
     firsts: tuple[int, ...]
     """First layer of every stage, and the end of the last."""
+    releases_attention: bool = False
+    """Whether attention goes backward as early as it can beside a forward."""
 
     @classmethod
     def of(cls, network: Network, plan: Plan, schedule: Schedule, costs: StageCosts) -> "ExchangeTimes | None":
-        """Return the exchanges of a plan; None where layers exchange nothing that is known, or in other windows."""
+        """Return the exchanges of a plan; None where layers exchange nothing that is known."""
         units = network_of_units(network, schedule)
         units = units.without_delays() if plan.delays_weights is False else units
-        if plan.releases_attention or not units.exchanges_tokens:
+        if not units.exchanges_tokens:
             return None
         firsts = [0]
         for chunk, rank in zip(schedule.stage_chunks.tolist(), schedule.stage_ranks, strict=True):
             firsts.append(firsts[-1] + plan.layers[chunk][rank])
         at_speed = {speed: units.at_speed(speed) for speed in units.speeds}
         networks = tuple(at_speed[units.speed_of(rank)] for rank in range(schedule.num_ranks))
-        return cls(schedule=schedule, costs=costs, networks=networks, firsts=tuple(firsts))
+        return cls(
+            schedule=schedule,
+            costs=costs,
+            networks=networks,
+            firsts=tuple(firsts),
+            releases_attention=plan.releases_attention,
+        )
 
     def of_forward(self, stage: int) -> list[ExchangeSpan]:
         """Return those of a forward."""
@@ -94,13 +102,15 @@ class ExchangeTimes:
                 at_ns += layer.forward_ns + other.backward_ns
                 continue
             parts = layer.halves.forward, layer.forward_ns, other.halves.backward, other.backward_ns
+            spans_of, saving = exchange_spans, parts
+            if self.releases_attention:
+                ahead_halves, back_halves = layer.halves.releasing().forward, other.halves.releasing().backward
+                spans_of, saving = released_spans, (ahead_halves, layer.forward_ns, back_halves, other.backward_ns)
             names = ("combine", BACKWARD), ("dispatch", FORWARD), ("dispatch", BACKWARD), ("combine", FORWARD)
-            for (name, direction), (start_ns, end_ns) in zip(
-                names, exchange_spans(*parts, slowdown=slowdown), strict=True
-            ):
+            for (name, direction), (start_ns, end_ns) in zip(names, spans_of(*parts, slowdown=slowdown), strict=True):
                 of_layer = number if direction == FORWARD else other_number
                 spans += _span(at_ns + start_ns, end_ns - start_ns, name, direction, of_layer)
-            at_ns += layer.forward_ns + other.backward_ns - saved_ns(*parts, slowdown=slowdown)
+            at_ns += layer.forward_ns + other.backward_ns - saved_ns(*saving, slowdown=slowdown)
         paired = min(len(ahead), len(back))
         spans += self._ahead(ahead[paired:], at_ns)
         spans += self._back(back[paired:], at_ns)

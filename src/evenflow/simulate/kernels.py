@@ -105,6 +105,75 @@ def saved_beside(types: Any, saved: Any, first: int, size: int, other: int, othe
     return total
 
 
+def held_beside(
+    until: Any,
+    mlp: Any,
+    until_back: Any,
+    mlp_back: Any,
+    ends: Any,
+    releases: bool,
+    forward: int,
+    first: int,
+    content: Any,
+    backward: int,
+    other: int,
+    other_content: Any,
+) -> int:
+    """Return the most bytes that a forward and a backward which run beside each other hold together.
+
+    Both go layer by layer, in the order of a pair of layers (see `evenflow.model.halves`): attention of F, MLP of B,
+    MLP of F, attention of B, the last two the other way round with `releases`. Each keeps its part from there on, or
+    frees it there. The head of F and what B has of the tail come before the layers, the tail of F behind them.
+
+    `until` [num_kinds, num_layers + 1] has prefix sums of what layers keep, `mlp` [num_kinds, num_layers] the part of
+    their MLP, the next two the same of what the backward begins with, `ends` [2, num_stages] what head and tail keep of
+    each stage. The layers of stage `forward` are those from `first` on, `content` [num_kinds] of each kind in this
+    order; those of `backward` likewise.
+    """
+    num_kinds = len(content)
+    size = last = 0
+    for count in content:
+        size += count
+    held = ends[0, forward] + ends[0, backward]
+    for kind in range(num_kinds):
+        begin = other + last
+        last += other_content[kind]
+        held += until_back[kind, other + last] - until_back[kind, begin]
+    most = held + ends[1, backward]
+    paired = min(size, last)
+    kind, left = 0, content[0]
+    other_kind, other_left = num_kinds - 1, other_content[num_kinds - 1]
+    for place in range(paired):
+        while left == 0:
+            kind += 1
+            left = content[kind]
+        while other_left == 0:
+            other_kind -= 1
+            other_left = other_content[other_kind]
+        left -= 1
+        other_left -= 1
+        layer, other_layer = first + place, other + last - 1 - place
+        comes = until[kind, layer + 1] - until[kind, layer]
+        goes = until_back[other_kind, other_layer + 1] - until_back[other_kind, other_layer]
+        gone = goes if releases else mlp_back[other_kind, other_layer]
+        most = max(most, held + comes - mlp[kind, layer], held + comes - gone)
+        held += comes - goes
+    for place in range(paired, size):
+        while left == 0:
+            kind += 1
+            left = content[kind]
+        left -= 1
+        held += until[kind, first + place + 1] - until[kind, first + place]
+    for place in range(paired, last):
+        while other_left == 0:
+            other_kind -= 1
+            other_left = other_content[other_kind]
+        other_left -= 1
+        other_layer = other + last - 1 - place
+        held -= until_back[other_kind, other_layer + 1] - until_back[other_kind, other_layer]
+    return int(max(most, held + ends[1, forward]))
+
+
 def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, ends: Any) -> None:
     """Fill `ends` with the end of every action at its topological position (from 1; position 0 is time 0).
 

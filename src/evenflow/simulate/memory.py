@@ -9,12 +9,16 @@ What a layer moves to the host is on the device near its forward and its backwar
 know nothing of first backwards of which less leaves; peaks and curves do. So do they of what a rank sets aside for
 others (see `pools`).
 
+A pair goes layer by layer: what its backward keeps goes while what its forward keeps comes, so both together never hold
+all of both (see `held_beside`). Live vectors know what is live before and behind a pair, `beside_pairs` the rest.
+
 An action also needs working memory for itself. A rank runs one at a time, so the largest of all its actions is counted,
 at every moment: exact with one chunk per rank, whose actions all run where most is live, and never too little.
 """
 
 from bisect import bisect_left
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +33,25 @@ from evenflow.simulate.kernels import pareto_live
 from evenflow.simulate.pools import leaving, maximal, pool_bytes
 from evenflow.simulate.timeline import Timeline
 
+Codes = NDArray[Any]
+
+
+class BesidePairs(NamedTuple):
+    """What is live on a rank while a forward runs beside a backward, but for these two."""
+
+    live: Integers
+    """Vectors as those of `live_vectors`, shape [num_vectors, as wide]."""
+    forward_chunks: Integers
+    """Chunk of the forward of each, shape [num_vectors]."""
+    backward_chunks: Integers
+
 
 def live_vectors(
     schedule: Schedule, rank: int, *, host_link: HostLink | None = None, from_backward: int = 0
 ) -> NDArray[np.int64]:
     """Return the maximal vectors of live microbatches per chunk along `rank`'s order, shape [num_vectors, num_chunks].
+
+    While a forward runs beside a backward more is live (see `beside_pairs`); before and behind that, no more than this.
 
     Where backwards are split, the shape is [num_vectors, 2 * num_chunks]: microbatches whose activation is held, then
     those that wait for their weight gradient. With a `host_link` come as many for those on the device of which the host
@@ -47,13 +65,61 @@ def live_vectors(
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     chunks = schedule.stage_chunks[schedule.stages[span]]
     kernel = for_size(pareto_live, schedule.num_actions)
+    ops, chunks = _backwards_first(schedule, rank, schedule.ops[span], chunks)
     capacity = 64
     while True:
         vectors = np.zeros((capacity, schedule.num_chunks * (2 if schedule.splits_backward else 1)), dtype=np.int64)
-        count = kernel(schedule.ops[span], chunks, schedule.num_chunks, vectors)
+        count = kernel(ops, chunks, schedule.num_chunks, vectors)
         if count >= 0:
             return vectors[:count]
         capacity *= 4
+
+
+def _backwards_first(schedule: Schedule, rank: int, *columns: Codes) -> tuple[Codes, ...]:
+    """Return columns of a rank's order with the backward of every pair before its forward."""
+    forwards = _paired(schedule, rank)
+    if not len(forwards):
+        return columns
+    swapped = tuple(column.copy() for column in columns)
+    for column, before in zip(swapped, columns, strict=True):
+        column[forwards], column[forwards + 1] = before[forwards + 1], before[forwards]
+    return swapped
+
+
+def _paired(schedule: Schedule, rank: int) -> Integers:
+    """Return the places in a rank's order of the forwards that run beside the backward behind them."""
+    paired = schedule.paired.astype(np.int64)
+    start, end = schedule.rank_starts[rank : rank + 2]
+    return paired[(paired >= start) & (paired < end)] - start
+
+
+def beside_pairs(schedule: Schedule, rank: int) -> BesidePairs:
+    """Return what is live beside the forwards and backwards that run beside each other, with the chunks of these.
+
+    Of the same chunks only maximal vectors are there.
+    """
+    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+    ops, chunks = schedule.ops[span], schedule.stage_chunks[schedule.stages[span]]
+    forwards, num_chunks = _paired(schedule, rank), schedule.num_chunks
+    changes = np.zeros((len(ops) + 1, 2, num_chunks), dtype=np.int64)
+    places = np.arange(len(ops)) + 1
+    for op, (held, waiting) in {Op.F: (1, 0), Op.B: (-1, 0), Op.I: (-1, 1), Op.W: (0, -1)}.items():
+        own = ops == op
+        changes[places[own], 0, chunks[own]] += held
+        changes[places[own], 1, chunks[own]] += waiting
+    live = np.cumsum(changes, axis=0)[forwards]
+    ahead, back = chunks[forwards], chunks[forwards + 1]
+    live[np.arange(len(forwards)), 0, back] -= 1
+    vectors = live.reshape(len(forwards), 2 * num_chunks)[:, : num_chunks * (2 if schedule.splits_backward else 1)]
+    of_chunks = [np.flatnonzero((ahead == one) & (back == other)) for one, other in np.ndindex(num_chunks, num_chunks)]
+    kept = [(maximal(vectors[own]), ahead[own[0]], back[own[0]]) for own in of_chunks if len(own)]
+    if not kept:
+        return BesidePairs(vectors, ahead.astype(np.int64), back.astype(np.int64))
+    sizes = [len(own) for own, _ahead, _back in kept]
+    return BesidePairs(
+        np.concatenate([own for own, _ahead, _back in kept]),
+        *(np.repeat([chunk[index] for chunk in kept], sizes).astype(np.int64) for index in (1, 2)),
+    )
 
 
 def held_amounts(costs: StageCosts, stages: Integers, *, splits_backward: bool) -> Integers:
@@ -123,10 +189,11 @@ def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
     return peaks
 
 
-def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
+def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> NDArray[np.int64] | NDArray[np.float64]:
     """Return the vector of `live_vectors` with which `rank` holds most.
 
-    Where less leaves of some backwards than of others, all that leaves counts as that of the others.
+    Where that is while a forward runs beside a backward, each counts with the share of both that is live. Where less
+    leaves of some backwards than of others, all that leaves counts as that of the others.
     """
     stages = schedule.stage_table[:, rank]
     if costs.host_link is not None:
@@ -137,13 +204,19 @@ def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
         fullest = int(np.argmax(costs.activation_bytes[stages]))
         return np.array([chunk == fullest for chunk in range(len(stages))], dtype=np.int64)
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
-    end = int(np.argmax(np.cumsum(_changes(schedule, costs, rank)))) + 1
-    ops, chunks = schedule.ops[span][:end], schedule.stage_chunks[schedule.stages[span]][:end]
+    fullest = int(np.argmax(np.cumsum(_changes(schedule, costs, rank))))
+    all_chunks = schedule.stage_chunks[schedule.stages[span]]
+    ops, chunks = schedule.ops[span][: fullest + 1], all_chunks[: fullest + 1]
 
     def count(op: Op) -> Integers:
         return np.bincount(chunks[ops == op], minlength=schedule.num_chunks)
 
     held, waiting = count(Op.F) - count(Op.B) - count(Op.I), count(Op.I) - count(Op.W)
+    if costs.pair_bytes is not None and fullest in _paired(schedule, rank):
+        both = all_chunks[fullest : fullest + 2]
+        of_both = max(1, int(costs.activation_bytes[stages[both]].sum()))
+        share = 1 - int(costs.pair_bytes[stages[both[0]], both[1]]) / of_both
+        held = held - share * np.bincount(both, minlength=schedule.num_chunks)
     return np.concatenate((held, waiting)) if schedule.splits_backward else held
 
 
@@ -204,7 +277,15 @@ def _kept_changes(schedule: Schedule, costs: StageCosts, actions: slice) -> Inte
     """Return the bytes that the actions take or free, but for what is moved to the host."""
     stages = schedule.stages[actions]
     taken, waiting = costs.activation_bytes[stages], costs.until_weight_bytes[stages]
-    return np.choose(schedule.ops[actions], (taken, -taken, waiting - taken, -waiting))
+    changes = np.choose(schedule.ops[actions], (taken, -taken, waiting - taken, -waiting))
+    if costs.pair_bytes is not None:
+        own = np.zeros(schedule.num_actions, dtype=np.bool_)
+        own[schedule.paired] = True
+        forwards = np.flatnonzero(own[actions])
+        together = costs.pair_bytes[stages[forwards], schedule.stage_chunks[stages[forwards + 1]]]
+        changes[forwards] = together - taken[forwards + 1]
+        changes[forwards + 1] = taken[forwards] - together
+    return changes
 
 
 def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:

@@ -1,6 +1,6 @@
 """Forwards that run beside backwards: where that saves time, and what it cannot go together with."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import ceil
 
@@ -32,6 +32,16 @@ def compared_families(network: Network, communication: Communication | None) -> 
 def pairs_save(network: Network, communication: Communication | None) -> bool:
     """Return whether forwards can run beside backwards, and save time there."""
     return network.exchanges_tokens and not any(_conflicts(network, communication))
+
+
+def release_saves(network: Network, kinds: Collection[str]) -> bool:
+    """Return whether pairs may hold less where attention goes backward before the MLP beside it goes forward.
+
+    Layers may be under any of `kinds`. That takes a forward whose MLP keeps more than the one that goes backward beside
+    it: where all keep as much, the fullest moment is while that MLP goes backward.
+    """
+    sizes = {run.layer.modes[kind].mlp_bytes for run in network.runs for kind in kinds}
+    return network.exchanges_tokens and len(sizes) > 1
 
 
 def _conflicts(network: Network, communication: Communication | None) -> Iterator[tuple[str, str]]:

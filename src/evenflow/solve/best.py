@@ -167,9 +167,14 @@ def run_contest(
 
     @cache
     def free_problem(
-        schedule: str, count: int, group_size: int | None, rank_order: tuple[int, ...], host_link: HostLink | None
+        schedule: str,
+        count: int,
+        group_size: int | None,
+        rank_order: tuple[int, ...],
+        releases_attention: bool,
+        host_link: HostLink | None,
     ) -> Problem:
-        request = replace(tried[count], group_size=group_size)
+        request = replace(tried[count], group_size=group_size, releases_attention=releases_attention)
         request = replace(request, allow_empty=False) if schedule in filled else request
         network = reordered(request.network, rank_order) if rank_order else request.network
         if host_link is not None:
@@ -177,7 +182,7 @@ def run_contest(
         return make_problem(replace(request, network=network), schedule=schedule)
 
     def problem_of(entry: Entry) -> Problem:
-        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.host_link)
+        problem = free_problem(*entry.order, entry.host_link)
         if entry.shares_of:
             return bounding_shares(problem, entry.shares_of)
         return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))

@@ -7,11 +7,13 @@ cut is a number for every rank: that many layers with experts in each of its chu
     each chunk       2       3       3       2        of 20 layers in 2 chunks
 
 and a search moves one from rank to rank, as long as the plan with the best recomputation becomes shorter. Layers
-without experts stand before all others, in the first cell. Bounds are those of all such cuts.
+without experts stand before all others, in the first cell; blocks that predict further tokens count with those with
+experts, behind one of them in the last cell. Bounds are those of all such cuts.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from evenflow.model import Abilities, Cells, Network, Plan, Request, cells
 from evenflow.schedule import group_allowed
@@ -24,6 +26,7 @@ from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.plan import solve
 from evenflow.solve.problem import make_problem
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.rank_orders import rank_orders, reordered
 from evenflow.solve.recompute_ways import recompute_ways
 from evenflow.solve.requests import ContestSearch
 from evenflow.solve.time_left import TimeLeft
@@ -45,6 +48,8 @@ class PairedRequest:
     request: Request
     schedule: str
     recomputation: str = ""
+    rank_order: tuple[int, ...] = ()
+    """For each rank, which of those of the caller's request it is; empty: as they are there."""
     floor_ns: int = 0
     """A lower bound on every plan, whatever its cut."""
 
@@ -133,6 +138,7 @@ def _candidate(paired: PairedRequest, outcome: Outcome) -> ScheduleCandidate:
         schedule=paired.schedule,
         num_chunks=paired.request.sizes.num_chunks,
         recomputation=paired.recomputation,
+        rank_order=paired.rank_order,
         outcome=outcome,
     )
 
@@ -144,12 +150,14 @@ def paired_requests(
     schedule, network = abilities.equal_pairs, request.network
     if schedule is None or search.layers is not None or not pairs_save(network, request.communication):
         return []
-    if search.place_ranks is not None and network.ranks:  # only one order of the ranks is bounded here
-        return []
+    orders: list[tuple[int, ...]] = [()]
+    if search.place_ranks is not None and network.ranks:
+        orders = rank_orders(network.ranks, search.place_ranks)
     found: list[PairedRequest] = []
-    for count in counts_to_try(request, search):
+    for order, count in product(orders, counts_to_try(request, search)):
         sizes = replace(request.sizes, num_chunks=count)
-        own = replace(request, sizes=sizes, layers=None, group_size=None)
+        placed = reordered(network, order) if order else network
+        own = replace(request, network=placed, sizes=sizes, layers=None, group_size=None)
         refusals = abilities.with_equal_pairs.refusals(sizes, schedule, title=title)
         is_run = not any(True for _each in refusals) and group_allowed(abilities.groups, None, sizes)
         if not is_run or _first(own) is None:
@@ -160,6 +168,7 @@ def paired_requests(
                 request=replace(own, cell_rule=way.rule),
                 schedule=schedule,
                 recomputation=way.name,
+                rank_order=order,
                 floor_ns=floor_ns,
             )
             for way in recompute_ways(own, abilities)
@@ -170,9 +179,30 @@ def paired_requests(
 
 def _first(request: Request) -> Numbers | None:
     dense, sizes = dense_layers(request.network), request.sizes
-    if dense is None or sizes.num_chunks == 1 or request.network.mtp_layers:
+    if dense is None or sizes.num_chunks == 1:
         return None
-    return first_numbers(request.network.num_layers - dense, sizes.num_ranks, sizes.num_chunks)
+    numbers = first_numbers(request.network.num_layers - dense, sizes.num_ranks, sizes.num_chunks)
+    return None if numbers is None else _with_last(numbers, _least_in_last(request.network))
+
+
+def _least_in_last(network: Network) -> int:
+    """Return how many layers with experts each chunk of the last rank has at least.
+
+    All blocks that predict further tokens are in the last stage, behind one that does not.
+    """
+    return network.mtp_layers + 1
+
+
+def _with_last(numbers: Numbers, least: int) -> Numbers | None:
+    """Return numbers of which the last is at least so large, each other one at least one; None where none are."""
+    taken = list(numbers)
+    while taken[-1] < least:
+        giver = max(range(len(taken) - 1), key=lambda rank: taken[rank], default=0)
+        if len(taken) == 1 or taken[giver] == 1:
+            return None
+        taken[giver] -= 1
+        taken[-1] += 1
+    return tuple(taken)
 
 
 def _searched(paired: PairedRequest, left: TimeLeft) -> Outcome:
@@ -190,21 +220,21 @@ def _searched(paired: PairedRequest, left: TimeLeft) -> Outcome:
         makespan_ns = tried[each].makespan_ns
         return float("inf") if makespan_ns is None else float(makespan_ns)
 
-    best_ns = step_ns(numbers)
-    others = iter(_neighbours(numbers))
+    best_ns, least = step_ns(numbers), _least_in_last(paired.request.network)
+    others = iter(_neighbours(numbers, least))
     while not moving.is_over:
         other = next(others, None)
         if other is None:
             break
         if other not in tried and step_ns(other) < best_ns:
             numbers, best_ns = other, step_ns(other)
-            others = iter(_neighbours(numbers))
+            others = iter(_neighbours(numbers, least))
     known = tried[numbers].plan
     best = tried[numbers]
     if known is not None and not left.is_over and best.status is not Status.OPTIMAL:
         last = _solved(paired, dense, numbers, seconds=max(turn_s, left.seconds), known=(known,))
         best = best if last.makespan_ns is None else last
-    bound_ns = paired.lower_bound_ns
+    bound_ns, best = paired.lower_bound_ns, replace(best, rank_order=paired.rank_order)
     return _with_bound(best, bound_ns if best.makespan_ns is None else min(bound_ns, best.makespan_ns))
 
 
@@ -216,11 +246,15 @@ def _solved(
     return solve(replace(request, layers=layers), schedule=paired.schedule, time_limit_s=seconds, known=known)
 
 
-def _neighbours(numbers: Numbers) -> Iterator[Numbers]:
-    """Yield the numbers after a layer of each chunk went from one rank to another, near ones first."""
+def _neighbours(numbers: Numbers, least_in_last: int) -> Iterator[Numbers]:
+    """Yield the numbers after a layer of each chunk went from one rank to another, near ones first.
+
+    The last one stays at `least_in_last` or more.
+    """
     ranks = range(len(numbers))
     for distance in ranks[1:]:
         for giver in ranks:
             for taker in (giver - distance, giver + distance):
-                if taker in ranks and numbers[giver] > 1:
+                least = least_in_last if giver == ranks[-1] else 1
+                if taker in ranks and numbers[giver] > least:
                     yield tuple(number - (rank == giver) + (rank == taker) for rank, number in enumerate(numbers))

@@ -35,7 +35,7 @@ from evenflow.schedule import (
     group_allowed,
     usual_group_size,
 )
-from evenflow.simulate import Integers, compared_families
+from evenflow.simulate import Integers, compared_families, release_saves
 from evenflow.solve.best import counts_to_try, floors_of, in_all_variants, run_contest, schedule_pairs
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
@@ -165,6 +165,8 @@ def _in_contest(
             remedy=_("the next one is {count}", count=_next_microbatches(request.sizes, abilities.groups)),
         )
 
+    if abilities.releases_attention and request.memory_limit_bytes is not None:
+        entries += _releasing(entries, request)
     entries = in_all_variants(entries, tried, search)
     filled = [name for name in dict(pairs) if abilities.under(name).empty is Empty.NONE]
     chains = {rule: way.chain for rule, way in ways.items() if way.chain}
@@ -189,6 +191,24 @@ def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) 
         allow_empty=request.allow_empty and abilities.empty is not Empty.NONE,
         only_ends_empty=request.only_ends_empty or abilities.empty is Empty.ENDS,
     )
+
+
+def _releasing(entries: Sequence[Entry], request: Request) -> list[Entry]:
+    """Return the entries with pairs that may hold less where attention goes backward as early as it can."""
+    copies: dict[int, Entry] = {}
+    kinds = request.network.kinds
+    for entry in entries:  # those that bound others, and those that recompute less, come first
+        allowed = {kinds[index] for own in (entry.rule or request.cell_rule).families(kinds) for index in own}
+        if FAMILIES[entry.schedule].has_pairs and release_saves(request.network, allowed):
+            early = _("attention released early")
+            copies[id(entry)] = replace(
+                entry,
+                releases_attention=True,
+                recomputation=f"{entry.recomputation}, {early}" if entry.recomputation else early,
+                less=None if entry.less is None else copies[id(entry.less)],
+                covered_by=tuple(copies[id(cover)] for cover in entry.covered_by),
+            )
+    return list(copies.values())
 
 
 def entries_of_ways(

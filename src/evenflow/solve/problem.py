@@ -28,6 +28,7 @@ from evenflow.model import (
 )
 from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
+    BesidePairs,
     Graph,
     HalvesTable,
     Integers,
@@ -35,6 +36,7 @@ from evenflow.simulate import (
     Simulation,
     StageCosts,
     away_vectors,
+    beside_pairs,
     build_graph,
     check_pairs,
     costs_of_counts,
@@ -69,6 +71,9 @@ class Problem:
     live: tuple[NDArray[np.int64], ...]
     """Maximal live vectors of each rank (see `live_vectors`), that is, of microbatches in flight at once, for each of
     the bytes that are `held`.
+    """
+    beside: tuple[BesidePairs, ...] = ()
+    """What is live on each rank beside its pairs of forward and backward; empty: there are none. Bounds leave it out.
     """
     blocks: LayerBlocks | None = None
     """The layers that stay together; None where none do."""
@@ -294,6 +299,11 @@ class Problem:
         stages = self.schedule.stage_table[:, rank]
         amounts = held_amounts(costs, stages, splits_backward=self.schedule.splits_backward)
         held = int(costs.static_bytes[rank] + costs.working_bytes[rank] + (self.live[rank] @ amounts).max())
+        if self.beside and costs.pair_bytes is not None and len(self.beside[rank].live):
+            beside = self.beside[rank]
+            together = costs.pair_bytes[stages[beside.forward_chunks], beside.backward_chunks]
+            in_pairs = int((beside.live @ amounts + together).max())
+            held = max(held, int(costs.static_bytes[rank] + costs.working_bytes[rank]) + in_pairs)
         for other, vectors in self.pooled.items():
             if self.keeper_of(other) == rank and costs.offloaded_bytes is not None:
                 held += int((vectors @ costs.offloaded_bytes[self.schedule.stage_table[:, other]]).max())
@@ -348,6 +358,11 @@ class Problem:
             )
         return in_blocks
 
+    @property
+    def _delays_weights(self) -> bool:
+        """Whether weight gradients of experts come behind what an exchange waits for."""
+        return self.request.network.delays_weights and self.schedule.has_pairs
+
     def plan(self, counts: Integers) -> Plan:
         """Return the plan with these counts [num_cells, num_kinds]."""
         if self.blocks is not None:
@@ -366,7 +381,8 @@ class Problem:
             encoder_layers=self.request.network.encoder_layers,
             encodes_apart=self.request.network.encodes_apart,
             continuing_layers=self.request.network.continuing_layers,
-            delays_weights=(self.request.network.delays_weights and self.schedule.has_pairs) or None,
+            delays_weights=None if self.request.releases_attention or not self._delays_weights else True,
+            releases_attention=self.request.releases_attention and self.schedule.has_pairs,
         )
 
 
@@ -436,7 +452,7 @@ def problem_of_order(
     network = request.network
     check_pairs(order, network, request.communication)
     # Blocks are sums of what their layers cost on the rank, each rounded by itself as in the simulation.
-    units = network_of_units(network, order)
+    units = network_of_units(network.releasing_attention() if request.releases_attention else network, order)
     blocks = blocks_of(units)
     whole = units if blocks is None else blocks.network
     if not request.allow_empty and whole.num_layers < order.num_stages:
@@ -481,6 +497,7 @@ def problem_of_order(
         live=live
         if live and host_link is None
         else tuple(live_vectors(order, rank, host_link=host_link) for rank in range(order.num_ranks)),
+        beside=tuple(beside_pairs(order, rank) for rank in range(order.num_ranks)) if order.has_pairs else (),
         blocks=blocks,
         placement=placement,
         pooled={}

@@ -329,7 +329,7 @@ class ProverThread:
             return least.counts
         if self._fits_nothing or least.bound_bytes > problem.limit:
             standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
-        elif problem.pooled:  # what fits on every rank by itself does not fit with what they keep for others
+        elif problem.pooled or problem.beside:  # what is kept for others does not fit, or what pairs hold
             self._prover = Prover(problem)  # `stop` ends it
             if self._stop.is_set():
                 self._prover.stop()

@@ -108,6 +108,17 @@ def _check_schedules(question: TuningQuestion, named: Callable[[str], str]) -> N
         raise InputError(rule=_("must name a schedule"), place=named("schedules"))
     for name in question.schedules:
         check_one_of(name, FAMILIES, place=named("schedules"), suggests=True)
+        if question.abilities is not None and name == question.abilities.equal_pairs:
+            raise InputError(
+                value=name,
+                rule=_(
+                    "must be a schedule for any cut: {title} has this one where all chunks of a rank hold equally many "
+                    "layers with experts",
+                    title=question.title,
+                ),
+                place=named("schedules"),
+                remedy=_("leave it out, and plan the degrees that are chosen with evenflow plan --target"),
+            )
         if FAMILIES[name].has_pairs and question.model.experts is None:
             raise InputError(
                 value=name,

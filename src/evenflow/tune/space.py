@@ -20,6 +20,8 @@ from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import Split, dealt, split_of
 
 _Value = TypeVar("_Value", bound=Value)
+_ON_ONE_RANK = "1f1b-overlap"
+"""The schedule with pairs without a pipeline."""
 _LEAST_TOKENS = 1024
 """Tokens of a sequence that a device has at least, unless the user allows a larger context degree."""
 _MOST_MICROBATCH = 16
@@ -267,8 +269,9 @@ def _orders(question: TuningQuestion, pipeline: int, most: dict[Axis, int]) -> I
 def one_rank_schedules(question: TuningQuestion) -> tuple[str, ...]:
     """Return the schedules that differ without a pipeline: one of those that are tried without pairs, and one with."""
     plain = [name for name in question.schedules if not FAMILIES[name].has_pairs]
-    paired = [name for name in question.schedules if FAMILIES[name].has_pairs]
-    return (*plain[:1], *(["1f1b-overlap"] if paired else []))
+    paired = any(FAMILIES[name].has_pairs for name in question.schedules)
+    is_run = question.abilities is None or _ON_ONE_RANK in question.abilities.schedules
+    return (*plain[:1], *([_ON_ONE_RANK] if paired and is_run else []))
 
 
 def _expert_tensors(question: TuningQuestion, tensor: int, expert: int) -> Iterator[int | None]:

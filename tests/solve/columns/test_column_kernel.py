@@ -1,12 +1,13 @@
 """Combinations of cell contents against all of them, tried one by one."""
 
+from collections.abc import Callable
 from itertools import pairwise, product
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.simulate.kernels import saved_beside
+from evenflow.simulate.kernels import held_beside, saved_beside
 from evenflow.solve.columns.column_kernel import NEVER, combine, fill_least
 from tests.thoroughness import examples
 
@@ -61,10 +62,26 @@ def ranks(draw: st.DrawFn) -> dict:
         "saved_of": saved_of,
         "most_saved": most_saved,
         "live": np.array([[draw(st.integers(0, 3)) for _ in range(width)] for _ in range(rows)]),
+        "counts": layers[:, np.newaxis],
+        "in_pairs": memory_in_pairs(draw, amounts, chunks, width),
         "room": draw(st.integers(0, 60)),
         "most_work": draw(st.integers(10, 100)),
         "fewest": draw(st.integers(0, 7)),
     }
+
+
+def memory_in_pairs(draw: st.DrawFn, amounts: Callable, chunks: int, width: int) -> tuple:
+    """What is live beside pairs, which hold all of both parts, or what layers that keep any amounts hold in turn."""
+    rows = draw(st.integers(0, 2))
+    live = np.array([[draw(st.integers(0, 2)) for _ in range(width)] for _ in range(rows)], dtype=np.int64)
+    own = np.concatenate(([[0]], np.cumsum(amounts(0, 5, NUM_LAYERS)[np.newaxis], axis=1)), axis=1)
+    mlp = np.minimum(amounts(0, 5, NUM_LAYERS)[np.newaxis], np.diff(own))
+    is_whole = draw(st.booleans())
+    return (
+        live.reshape(rows, width), amounts(0, chunks - 1, 2 * rows).reshape(rows, 2).astype(np.int64),
+        np.arange(chunks), own, mlp, own, mlp, np.zeros((2, chunks), dtype=np.int64), draw(st.booleans()), is_whole,
+        False,
+    )  # fmt: skip
 
 
 def combined(rank: dict, *, columns: np.ndarray, most_columns: int = MANY, most_steps: int = MANY) -> int:
@@ -86,8 +103,18 @@ def combined(rank: dict, *, columns: np.ndarray, most_columns: int = MANY, most_
 def fits(rank: dict, options: tuple[int, ...]) -> bool:
     static = sum(rank["parameters"][list(options)]) + max(rank["working"][list(options)])
     held = rank["held"][:, list(options)].reshape(-1)
-    return all(static + sum(n * each for n, each in zip(row, held, strict=True)) <= rank["room"]
-               for row in rank["live"])  # fmt: skip
+    live, pair_chunks, cells, *tables, releases, is_whole, _is_most = rank["in_pairs"]
+    needed = [static + int(row @ held) for row in rank["live"]]
+    for row, (ahead, back) in zip(live, pair_chunks, strict=True):
+        first, other = options[ahead], options[back]
+        together = rank["held"][0][first] + rank["held"][0][other]
+        if not is_whole:
+            contents = [
+                (cells[at], rank["starts"][one], rank["counts"][one]) for at, one in ((ahead, first), (back, other))
+            ]
+            together = held_beside(*tables, releases, *contents[0], *contents[1])
+        needed.append(static + int(row @ held) + int(together))
+    return max(needed) <= rank["room"]
 
 
 def work_of(rank: dict, options: tuple[int, ...]) -> int:

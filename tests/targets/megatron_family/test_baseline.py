@@ -558,12 +558,23 @@ def test_weight_gradients_are_delayed_in_pairs_alone() -> None:
         (" --recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "with full recomp"),
         (" --recompute-granularity selective --recompute-modules moe layernorm", "where the module moe"),
         (" --num-layers-per-virtual-pipeline-stage 4", "with one chunk on several ranks"),
+        (" --moe-shared-expert-overlap", "where shared experts have an overlap of their own"),
+        (" --mtp-num-layers 2", "with several layers of multi-token prediction"),
+        (" --moe-token-dispatcher-type allgather", "with the token dispatcher allgather"),
+        (" --expert-model-parallel-size 1", "where all experts are on every device"),
     ],
 )
 def test_what_megatron_refuses_beside_pairs(more: str, message: str) -> None:
     assert TARGET.read is not None
     with pytest.raises(InputError, match=f"overlap_moe_expert_parallel_comm must be off {message}"):
         TARGET.read(PAIRS + more, "run.sh", GivenSizes(num_microbatches=4))
+
+
+def test_what_megatron_allows_beside_pairs() -> None:
+    assert TARGET.read is not None
+    more = " --mtp-num-layers 1 --moe-token-dispatcher-type flex --expert-model-parallel-size 8"
+    found = TARGET.read(PAIRS + more, "run.sh", GivenSizes(num_microbatches=4))
+    assert (found.plan.schedule, found.unknown) == ("interleaved-overlap", ())
 
 
 def test_a_script_gets_pairs_and_loses_them() -> None:

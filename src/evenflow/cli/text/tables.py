@@ -255,6 +255,8 @@ def pairs_note(simulation: Simulation) -> str:
         exposed_ms=milliseconds(int(exposed_ns[worst])),
         share=100 * int(exposed_ns[worst]) / simulation.makespan_ns,
     )
+    if simulation.plan.releases_attention:
+        return _("{shown}; attention goes backward before the MLP beside it goes forward, to hold less", shown=shown)
     if not simulation.plan.delays_weights:
         return shown
     return _("{shown}; weight gradients of experts run behind what an exchange waits for", shown=shown)

@@ -8,12 +8,47 @@ from typing import Any
 import numpy as np
 
 from evenflow.simulate.compiled import compiled
-from evenflow.simulate.kernels import saved_beside
+from evenflow.simulate.kernels import held_beside, saved_beside
 
 NEVER = 1 << 60
 """The work, or memory, of more layers than chunks can hold."""
 
 _saved_beside = compiled(saved_beside)
+_held_beside = compiled(held_beside)
+
+
+@compiled
+def _fits_in_pairs(chosen: Any, above: int, starts: Any, counts: Any, held: Any, in_pairs: Any, room: int) -> bool:
+    """Return whether a combination that needs `above` beside what is live fits while forwards run beside backwards.
+
+    `in_pairs` is what `pair_memory` returns.
+    """
+    (live, pair_chunks, cells, until, mlp, until_back, mlp_back, ends, releases, is_whole, is_most) = in_pairs
+    num_chunks = len(chosen)
+    ahead = back = -1
+    together = -1
+    for row in range(len(live)):
+        if pair_chunks[row, 0] != ahead or pair_chunks[row, 1] != back:
+            ahead, back = pair_chunks[row]
+            together = -1
+        needed = above
+        for part in range(len(held)):
+            for chunk in range(num_chunks):
+                needed += live[row, part * num_chunks + chunk] * held[part, chosen[chunk]]
+        first, other = chosen[ahead], chosen[back]
+        whole = held[0, first] + held[0, other]
+        if needed + whole <= room and (is_most or is_whole):
+            continue
+        if together < 0:
+            together = whole
+            if not is_whole:
+                together = _held_beside(
+                    until, mlp, until_back, mlp_back, ends, releases,
+                    cells[ahead], starts[first], counts[first], cells[back], starts[other], counts[other],
+                )  # fmt: skip
+        if needed + together > room:
+            return False
+    return True
 
 
 @compiled
@@ -34,6 +69,8 @@ def combine(
     saved_of: Any,
     most_saved: Any,
     live: Any,
+    counts: Any,
+    in_pairs: Any,
     room: int,
     most_work: int,
     fewest: int,
@@ -54,9 +91,10 @@ def combine(
     `HalvesTable`), and for each backward of an option `most_saved` at the most.
 
     A combination is kept when it has at least `fewest` layers, takes at most `most_work`, no chunk begins in an earlier
-    run of layers than the chunk before it ends in, it fits in `room` for each row of `live`, and no cell could take its
-    next faster option, nor the last one any faster one, and still fit (that combination would be better). Of `working`
-    the largest of a combination counts. `least_work` and `least_memory` are those of `fill_least`.
+    run of layers than the chunk before it ends in, it fits in `room` for each row of `live` and in pairs, with layers
+    of each kind `counts` [num_options, num_kinds] (see `_fits_in_pairs`), and no cell could take its next faster
+    option, nor the last one any faster one, and still fit (that combination would be better). Of `working` the largest
+    of a combination counts. `least_work` and `least_memory` are those of `fill_least`.
     """
     num_chunks, num_rows = len(option_starts) - 1, len(live)
     chosen = np.zeros(num_chunks, dtype=np.int64)
@@ -67,6 +105,7 @@ def combine(
     missing[0] = max(0, fewest)
     memory = np.zeros((num_chunks + 1, num_rows), dtype=np.int64)
     has_pairs = pairs.max() > 0
+    has_rows_in_pairs = len(in_pairs[0]) > 0
     saves = np.zeros(num_chunks, dtype=np.int64)
     may_save = np.zeros(num_chunks, dtype=np.int64)
     num_columns = 0
@@ -124,6 +163,12 @@ def combine(
             level += 1
             chosen[level] = option_starts[level] - 1
             continue
+        if has_rows_in_pairs:
+            static = highest[num_chunks]
+            for chunk in range(num_chunks):
+                static += parameters[chosen[chunk]]
+            if not _fits_in_pairs(chosen, static, starts, counts, held, in_pairs, room):
+                continue
         # Options of the same layers behind it are slower.
         skipped = option
         while skipped + 1 < span_ends[option] and faster[skipped + 1] >= option:
@@ -146,6 +191,14 @@ def combine(
                 if memory[num_chunks, row] + more > room:
                     still_fits = False
                     break
+            if still_fits and has_rows_in_pairs:
+                slower = chosen[chunk]
+                chosen[chunk] = other
+                static = above
+                for another in range(num_chunks):
+                    static += parameters[chosen[another]]
+                still_fits = _fits_in_pairs(chosen, static, starts, counts, held, in_pairs, room)
+                chosen[chunk] = slower
             if still_fits:
                 minimal = False
                 break

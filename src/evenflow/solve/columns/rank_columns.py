@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from evenflow.simulate import Integers
 from evenflow.solve.bounds import rank_ramps_ns
 from evenflow.solve.columns.cell_options import CellOptions, Segments
-from evenflow.solve.columns.pair_columns import saved_by_column
+from evenflow.solve.columns.pair_columns import pair_memory, saved_by_column
 from evenflow.solve.problem import Problem
 
 MAX_COLUMNS = 1_500_000
@@ -261,6 +261,8 @@ class _RankOptions:
             halves.saved_ns,
             self._of_all("saved_ns"),
             self.problem.live[self.rank],
+            np.concatenate([own.counts for own in self.options]).astype(np.int64),
+            pair_memory(self.problem, self.rank),
             self._room,
             self.most_work_ns,
             fewest,

@@ -287,7 +287,8 @@ class Contest:
         for other in self.entries:
             if (
                 other.race is not None
-                and (other.rule, other.rank_order, other.host_link) == (entry.rule, entry.rank_order, entry.host_link)
+                and (other.rule, other.host_link, other.rank_order, other.releases_attention)
+                == (entry.rule, entry.host_link, entry.rank_order, entry.releases_attention)
                 and other.race.problem.schedule.same_order(problem.schedule)
             ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)

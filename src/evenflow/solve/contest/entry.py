@@ -26,6 +26,8 @@ class Entry:
     """For each rank, which of those of the request it is; empty: as they are there."""
     host_link: HostLink | None = None
     """The link to the host; None: that of the request."""
+    releases_attention: bool = False
+    """Whether attention goes backward as early as it can beside forwards."""
     rule: CellRule | None = None
     """Rule of its cells, where it is not that of the request."""
     recomputation: str = ""
@@ -75,9 +77,9 @@ class Entry:
         return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
 
     @property
-    def order(self) -> tuple[str, int, int | None, tuple[int, ...]]:
-        """What says the order of work of its plans, and which rank is where."""
-        return self.schedule, self.num_chunks, self.group_size, self.rank_order
+    def order(self) -> tuple[str, int, int | None, tuple[int, ...], bool]:
+        """What says the order of work of its plans, also inside of pairs, and which rank is where."""
+        return self.schedule, self.num_chunks, self.group_size, self.rank_order, self.releases_attention
 
     @property
     def counts_layers(self) -> bool:

@@ -66,14 +66,15 @@ def least_memory(
     it is solved, so that another thread can cancel it, which ends the search too.
 
     Where ranks keep something for others, the bound is that of plans with which they need not; of the plan that it is
-    for and the smallest that moves nothing, the answer is the one that needs less.
+    for and the smallest that moves nothing, the answer is the one that needs less. Where forwards run beside backwards,
+    the bound is that of plans in which each backward ends first.
     """
     least = _least_alone(
         problem, seconds=seconds, enough_bytes=enough_bytes, exact=exact, seconds_above=seconds_above, started=started
     )
-    if not problem.pooled:
+    if not problem.pooled and not problem.beside:
         return least
-    plans, kept = [least.counts], without_moves(problem)
+    plans, kept = [least.counts], without_moves(problem) if problem.pooled else None
     if kept is not None:
         stays = _least_alone(
             kept, seconds=seconds, enough_bytes=enough_bytes, exact=False, seconds_above=0.0, started=started
@@ -95,7 +96,7 @@ def _least_alone(
     seconds_above: float,
     started: Callable[[Program], object],
 ) -> LeastMemory:
-    """Return the same as if no rank kept anything for others."""
+    """Return the same as if no rank kept anything for others, and every backward of a pair ended first."""
     search = _Search(problem, deadline=now_s() + seconds, enough_bytes=enough_bytes, started=started)
     if problem.fixed_bounds is None and problem.num_chunks == 1:
         search.bounds = least_borders(search.contents)

@@ -30,6 +30,7 @@ def kernel_stages(work: Work, splits: NDArray[np.bool_]) -> Any:
         work.messages,
         bool(work.messages.any()),
         _pair_classes(work),
+        np.zeros((0, 0), dtype=np.int64) if work.costs.pair_bytes is None else work.costs.pair_bytes,
         _copies(work),
     )
 

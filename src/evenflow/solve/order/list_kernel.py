@@ -50,6 +50,10 @@ class Stages(NamedTuple):
     pair_classes: Any
     """Class of a forward of each stage beside a backward of each chunk of its rank, 0 where that saves nothing, shape
     [num_stages, num_chunks]; empty where forwards may not run beside backwards."""
+    pair_bytes: Any
+    """The most that a forward of each stage and the backward of each chunk of its rank hold together, of which list
+    scheduling knows nothing: it counts all of both; empty in the same case.
+    """
     copies: Copies
     """Copies to the host and back, of which list scheduling knows nothing."""
 

@@ -242,8 +242,13 @@ def hold(first: int, last: int, rank: int, rank_starts: Any, order: Order, stage
             held -= stages.activation[stage]
             if op == INPUT_GRADIENT:
                 held += stages.waiting[stage]
+        during = held
+        if len(order.pairs) and order.pairs[index]:
+            backward = order.stages[index + 1]
+            both = stages.activation[stage] + stages.activation[backward]
+            during += stages.pair_bytes[stage, stages.chunks[backward]] - both
         order.held[index] = held
-        fits &= held <= stages.room[rank]
+        fits &= during <= stages.room[rank]
     return fits
 
 
@@ -329,7 +334,7 @@ def anneal(
             _shift(source, target, order)
             if in_pairs:
                 _move_pairs(source, target, begin, end, order, stages)
-        low, high = min(source, target), max(source, target)
+        low, high = (begin, end - 1) if in_pairs else (min(source, target), max(source, target))
         if has_copies:
             fits = hold_with_copies(begin, end, stages.room[rank], order, stages, copies)
         else:

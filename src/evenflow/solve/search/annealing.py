@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import FULL, EndBlock
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, end_bytes
 from evenflow.solve.clock import now_s, spend
 from evenflow.solve.problem import Problem
 
@@ -202,6 +202,8 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             _stacked([runs.activation_bytes for runs in sums.segments.values()]),
             _stacked([runs.working_bytes for runs in sums.segments.values()]),
             *_saved(problem, speeds),
+            end_bytes(problem.network, num_cells),
+            *_pair_tables(problem),
         ),
         Memory(
             np.concatenate(problem.live),
@@ -209,6 +211,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             live_starts,
             problem.limits - problem.constants,
             *_away(problem),
+            *_beside(problem),
         ),
         GraphArrays(
             graph.rank_predecessors,
@@ -254,6 +257,30 @@ def _saved(problem: Problem, speeds: Sequence[float]) -> tuple[Integers, Integer
     tables = [problem.halves(speed) for speed in speeds]
     most = np.stack([problem.most_saved_ns(speed) for speed in speeds])
     return tables[0].types, np.stack([table.saved_ns for table in tables]), most
+
+
+def _pair_tables(problem: Problem) -> tuple[Integers, Integers, Integers, bool]:
+    """Return what `held_beside` takes but for the first sums, and whether attention goes backward early.
+
+    All are empty where pairs hold all of both, or there are none.
+    """
+    sums, nothing = problem.sums, np.zeros((0, 0), dtype=np.int64)
+    if not problem.beside or sums.segments:
+        return nothing, nothing, nothing, False
+    return *sums.pair_tables[1:], sums.releases_attention
+
+
+def _beside(problem: Problem) -> tuple[Integers, Integers, Integers]:
+    """Return what is live beside pairs, the chunks of their forwards and backwards, and where those of ranks begin.
+
+    All are empty where no forward runs beside a backward.
+    """
+    if not problem.beside:
+        nothing = np.zeros((0, 0), dtype=np.int64)
+        return nothing, nothing, np.zeros(0, dtype=np.int64)
+    chunks = [np.stack((own.forward_chunks, own.backward_chunks), axis=1) for own in problem.beside]
+    starts = np.concatenate(([0], np.cumsum([len(own.live) for own in problem.beside])))
+    return np.concatenate([own.live for own in problem.beside]), np.concatenate(chunks).astype(np.int64), starts
 
 
 def _stacked(tables: Sequence[Integers]) -> Integers:

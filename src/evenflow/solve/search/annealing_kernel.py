@@ -9,12 +9,19 @@ import numpy as np
 
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
-from evenflow.simulate.kernels import longest_path, longest_path_in_turn, longest_path_with_messages, saved_beside
+from evenflow.simulate.kernels import (
+    held_beside,
+    longest_path,
+    longest_path_in_turn,
+    longest_path_with_messages,
+    saved_beside,
+)
 
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
 _longest_path_in_turn = compiled(longest_path_in_turn)
 _saved_beside = compiled(saved_beside)
+_held_beside = compiled(held_beside)
 _REPAIRS = 32
 """Most random changes of kind by which a rank is made to fit in memory again."""
 _COPIES = 0.3
@@ -92,6 +99,15 @@ class Prices(NamedTuple):
     """What a forward of one type saves beside a backward of another, by speed of the rank."""
     most_saved: Any
     """Prefix sums of the most that the backward of each layer saves."""
+    ends: Any
+    """What head and tail keep in each cell, shape [2, num_cells]."""
+    mlp: Any
+    """What the MLP of each layer keeps, shape [num_kinds, num_layers]; empty where pairs hold all of both."""
+    activation_back: Any
+    mlp_back: Any
+    """Prefix sums of what backwards beside forwards begin with, and what the MLP keeps of that."""
+    releases: Any
+    """Whether attention goes backward as early as it can beside a forward."""
 
 
 class Memory(NamedTuple):
@@ -111,6 +127,12 @@ class Memory(NamedTuple):
     """Vectors of what ranks have away at once (see `away_vectors`), shape [num_rows, num_chunks]."""
     away_starts: Any
     """The first of these of each rank and the end of all."""
+    beside: Any
+    """What is live beside pairs (see `beside_pairs`), shape [num_rows, as wide as live vectors]."""
+    pair_chunks: Any
+    """Chunks of their forward and backward, shape [num_rows, 2]."""
+    beside_starts: Any
+    """The first of these of each rank and the end of all; empty where no forward runs beside a backward."""
 
 
 class GraphArrays(NamedTuple):
@@ -220,7 +242,36 @@ def _pool(rank: int, state: State, memory: Memory, stages: Any) -> int:
 
 
 @compiled
-def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
+def _in_pairs(rank: int, state: State, prices: Prices, memory: Memory, stages: Any) -> int:
+    """Return the most that a rank holds of microbatches while a forward runs beside a backward."""
+    num_chunks = len(stages)
+    highest = together = 0
+    forward = backward = -1
+    for row in range(memory.beside_starts[rank], memory.beside_starts[rank + 1]):
+        ahead, back = stages[memory.pair_chunks[row, 0], rank], stages[memory.pair_chunks[row, 1], rank]
+        if ahead != forward or back != backward:
+            forward, backward = ahead, back
+            if len(prices.mlp):
+                together = _held_beside(
+                    prices.activation, prices.mlp, prices.activation_back, prices.mlp_back,
+                    prices.ends, prices.releases,
+                    forward, state.starts[forward], state.counts[forward],
+                    backward, state.starts[backward], state.counts[backward],
+                )  # fmt: skip
+            else:
+                together = state.costs[2, forward] + state.costs[2, backward]
+        total = together
+        for part in range(len(memory.held)):
+            for chunk in range(num_chunks):
+                total += (
+                    memory.beside[row, part * num_chunks + chunk] * state.costs[memory.held[part], stages[chunk, rank]]
+                )
+        highest = max(highest, total)
+    return highest
+
+
+@compiled
+def _peak(rank: int, state: State, prices: Prices, memory: Memory, stages: Any) -> int:
     """Return the peak memory of a rank in bytes beside the constant."""
     num_chunks = len(stages)
     highest = 0
@@ -231,6 +282,8 @@ def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
                 live = memory.live[row, part * num_chunks + chunk]
                 total += live * state.costs[memory.held[part], stages[chunk, rank]]
         highest = max(highest, total)
+    if len(memory.beside_starts):
+        highest = max(highest, _in_pairs(rank, state, prices, memory, stages))
     for other in range(len(memory.keepers)):
         if memory.keepers[other] == rank:
             highest += _pool(other, state, memory, stages)
@@ -401,7 +454,7 @@ def _move_on_many(state: State, rules: Rules, prices: Prices, memory: Memory) ->
         return -1, -1
     _price_from(first, last, state, prices)
     for rank in range(begin, end + 1):
-        if moved[rank] and _peak(rank, state, memory, stages) > memory.room[rank]:
+        if moved[rank] and _peak(rank, state, prices, memory, stages) > memory.room[rank]:
             _shift(stages[target, rank], stages[source, rank], state, rules)
     _price_from(first, last, state, prices)
     return first, last
@@ -446,7 +499,7 @@ def _propose(state: State, rules: Rules, prices: Prices, memory: Memory) -> tupl
 def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Change kinds on a rank at random, never for more memory, until it fits; returns whether it does."""
     num_kinds = state.counts.shape[1]
-    needed = _peak(rank, state, memory, rules.stages)
+    needed = _peak(rank, state, prices, memory, rules.stages)
     for _ in range(_REPAIRS):
         if needed <= memory.room[rank]:
             return True
@@ -456,7 +509,7 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
         if moved == 0:
             continue
         _price(cell, cell, state, prices)
-        now = _peak(rank, state, memory, rules.stages)
+        now = _peak(rank, state, prices, memory, rules.stages)
         if now > needed:
             state.counts[cell, source] += moved
             state.counts[cell, target] -= moved

@@ -14,6 +14,7 @@ from evenflow.solve.search.annealing_kernel import (
     Rules,
     State,
     _change_kind,
+    _in_pairs,
     _new_state,
     _num_layers,
     _placed,
@@ -25,8 +26,11 @@ _TAKERS = 4
 
 
 @compiled
-def _excess(rank: int, state: State, memory: Memory, stages: Any) -> int:
-    """Return by how many bytes a rank does not fit, summed over its live vectors: less is nearer to fitting."""
+def _excess(rank: int, state: State, prices: Prices, memory: Memory, stages: Any) -> int:
+    """Return by how many bytes a rank does not fit, summed over its live vectors and once for its pairs.
+
+    Less is nearer to fitting.
+    """
     num_chunks = len(stages)
     static = working = 0
     for chunk in range(num_chunks):
@@ -40,6 +44,9 @@ def _excess(rank: int, state: State, memory: Memory, stages: Any) -> int:
                 live = memory.live[row, part * num_chunks + chunk]
                 total += live * state.costs[memory.held[part], stages[chunk, rank]]
         excess += max(0, total)
+    if len(memory.beside_starts):
+        in_pairs = _in_pairs(rank, state, prices, memory, stages)
+        excess += max(0, static + working - memory.room[rank] + in_pairs)
     return excess
 
 
@@ -69,7 +76,7 @@ def _try(
     if moved == 0:
         return 0, 0, 0
     _price(cell, cell, state, prices)
-    excess, backward = _excess(rank, state, memory, rules.stages), state.costs[1, cell]
+    excess, backward = _excess(rank, state, prices, memory, rules.stages), state.costs[1, cell]
     state.counts[cell, source] += moved
     state.counts[cell, target] -= moved
     _price(cell, cell, state, prices)
@@ -80,7 +87,7 @@ def _try(
 def _fit_least(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> int:
     """Recompute on a rank where a byte costs least until it fits, then no more than needed; returns the excess left."""
     num_kinds = state.counts.shape[1]
-    excess = _excess(rank, state, memory, rules.stages)
+    excess = _excess(rank, state, prices, memory, rules.stages)
     changed = False
     while excess > 0:
         best, best_cell, best_source, best_target = np.inf, -1, 0, 0
@@ -100,7 +107,7 @@ def _fit_least(rank: int, state: State, rules: Rules, prices: Prices, memory: Me
             return int(excess)
         _change_kind(best_cell, best_source, best_target, state, rules)
         _price(best_cell, best_cell, state, prices)
-        excess = _excess(rank, state, memory, rules.stages)
+        excess = _excess(rank, state, prices, memory, rules.stages)
         changed = True
     while changed:
         changed = False

@@ -36,6 +36,7 @@ SWITCHES = {
     "delay_wgrad_compute",
     "moe_fb_overlap",
     "ep_overlap_early_attn_memory_release",
+    "moe_shared_expert_overlap",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {
@@ -60,8 +61,10 @@ _INTEGERS = {
     "checkpoint_num_layers",
     "activations_checkpoint_num_layers",
     "delta_offload_bytes_across_pp_ranks",
+    "expert_model_parallel_size",
 }
 _TEXTS = {
+    "moe_token_dispatcher_type",
     "pipeline_model_parallel_layout",
     "recompute_granularity",
     "recompute_method",
@@ -80,7 +83,7 @@ DEGREE_SWITCHES = {
     "use_torch_fsdp2",
     "optimizer_cpu_offload",
 }
-_DEGREE_INTEGERS = {"expert_model_parallel_size", "expert_tensor_parallel_size", "seq_length"}
+_DEGREE_INTEGERS = {"expert_tensor_parallel_size", "seq_length"}
 OF_DEGREES = KNOWN | DEGREE_SWITCHES | _DEGREE_INTEGERS | {"data_parallel_sharding_strategy", "cp_comm_type"}
 """Arguments that are read for degrees and the batch too."""
 _DEEPSPEED_SWITCHES, _DEEPSPEED_INTEGERS = {"fp16", "bf16"}, {"ds_sequence_parallel_size"}

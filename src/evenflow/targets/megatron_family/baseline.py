@@ -119,11 +119,25 @@ def _schedule(arguments: Arguments, in_pairs: str, *, num_ranks: int, num_chunks
         return "interleaved" if num_chunks > 1 else "1f1b"
     if num_chunks == 1 and num_ranks > 1:
         raise arguments.error(in_pairs, _("must be off with one chunk on several ranks"))
-    if in_pairs == PAIRS and arguments.choice("recompute_granularity", ("full", "selective")) == "full":
-        raise arguments.error(PAIRS, _("must be off with full recomputation"))
-    if in_pairs == PAIRS and "moe" in (arguments.texts("recompute_modules") or ()):
-        raise arguments.error(PAIRS, _("must be off where the module moe is computed again"))
+    if in_pairs == PAIRS:
+        _check_pairs(arguments)
     return PAIRED[num_chunks > 1]
+
+
+def _check_pairs(arguments: Arguments) -> None:
+    """Raise InputError for what Megatron-LM refuses beside pairs. [`TransformerConfig.__post_init__`]"""
+    if arguments.choice("recompute_granularity", ("full", "selective")) == "full":
+        raise arguments.error(PAIRS, _("must be off with full recomputation"))
+    if "moe" in (arguments.texts("recompute_modules") or ()):
+        raise arguments.error(PAIRS, _("must be off where the module moe is computed again"))
+    if arguments.switch("moe_shared_expert_overlap"):
+        raise arguments.error(PAIRS, _("must be off where shared experts have an overlap of their own"))
+    if (arguments.integer("mtp_num_layers", Range(least=0, most=LAYERS.most)) or 0) > 1:
+        raise arguments.error(PAIRS, _("must be off with several layers of multi-token prediction"))
+    if arguments.values.get("moe_token_dispatcher_type") == "allgather":
+        raise arguments.error(PAIRS, _("must be off with the token dispatcher allgather"))
+    if arguments.values.get("expert_model_parallel_size") == 1:
+        raise arguments.error(PAIRS, _("must be off where all experts are on every device"))
 
 
 def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> Cells:

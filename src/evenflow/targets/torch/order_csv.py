@@ -82,8 +82,8 @@ def runtime_notes(schedule: Schedule) -> tuple[str, ...]:
     if schedule.has_pairs:
         notes.append(
             _(
-                "the runtime runs both parts of an OVERLAP_F_B one after the other, which takes longer than planned, "
-                "unless your code registers a function of its own for it"
+                "the runtime runs both parts of an OVERLAP_F_B one after the other, which takes longer and holds "
+                "more than planned, unless your code registers a function of its own for it"
             )
         )
     if not schedule.splits_backward:

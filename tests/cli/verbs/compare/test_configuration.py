@@ -61,7 +61,7 @@ def compared_notes(evenflow, folder, script: str, *more: str, layers: str = "den
 def test_what_forwards_beside_backwards_would_bring_is_said(evenflow, folder):
     notes = compared_notes(evenflow, folder, MEGATRON)
     assert (
-        "note: with interleaved-overlap your plan would take 2,832.0 ms and 13.7 GB on rank 0 (-9.2 %); "
+        "note: with interleaved-overlap your plan would take 2,832.0 ms and 13.4 GB on rank 0 (-9.2 %); "
         "--schedule best plans with it" in notes
     )
     assert "would take" not in compared_notes(evenflow, folder, MEGATRON, "--schedule", "best")

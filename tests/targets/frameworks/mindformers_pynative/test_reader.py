@@ -192,3 +192,13 @@ def test_pairs_that_are_not_understood_are_named() -> None:
     alone = read_plan(text, "my.yaml", GivenSizes(num_microbatches=8))
     assert alone.plan.schedule == "1f1b"
     assert alone.notes == ("with one chunk for each rank, pipeline_parallel_overlap_b_f changes nothing",)
+
+
+@pytest.mark.parametrize("key", ["num_nextn_predict_layers", "mtp_num_layers"])
+def test_blocks_that_predict_further_tokens_count_with_the_last_chunk(key: str) -> None:
+    found = paired('["0-2,5-7", "3-4,8"]', layers=9, more=f"first_k_dense_replace: 0, {key}: 1")
+    assert found.plan.layers == ((3, 2), (3, 1))
+    with pytest.raises(InputError, match="rank 1 has 2, 1"):
+        paired('["0-2,5-7", "3-4,8"]', layers=9)
+    with pytest.raises(InputError, match="rank 1 has 2, 3"):
+        paired('["0-2,5-7", "3-4,8-9"]', layers=10, more=f"{key}: 1")

@@ -91,7 +91,11 @@ def run(request: RunOptions) -> int:
         click.echo(_("note: {note}", note=trained), err=True)
     if schedule_of(job.plan).has_pairs:
         click.echo(
-            _("note: forwards and backwards that the plan has beside each other run one after the other"), err=True
+            _(
+                "note: forwards and backwards that the plan has beside each other run one after the other, which holds "
+                "more"
+            ),
+            err=True,
         )
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     for left in reversed(range(request.restarts + 1)):

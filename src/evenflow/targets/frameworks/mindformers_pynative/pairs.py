@@ -1,7 +1,8 @@
 """Forwards beside backwards in a configuration YAML, ``pipeline_parallel_overlap_b_f``.
 
 Two threads meet at every exchange of tokens, layer with experts by layer with experts, so that both parts of a pair
-must have equally many of them. [MindFormers 2.1.0, `OverlapExpertParallel`, `_make_overlap_b_f_callback`]
+must have equally many of them. Blocks that predict further tokens, in the last stage, meet there too. [MindFormers
+2.1.0, `apply_moe_ep_overlap_tp`, `_make_overlap_b_f_callback`]
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from evenflow.model import Cells
 OVERLAP, SPLIT = "pipeline_parallel_overlap_b_f", "pipeline_parallel_enable_dxdw_split"
 _LAYERS = "pipeline_parallel_layers_per_stage"
 _DENSE, _EVERY = "first_k_dense_replace", "moe_layer_freq"
+_FURTHER = ("num_nextn_predict_layers", "mtp_num_layers")
+"""Blocks that predict further tokens, under either name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,10 @@ def read_pairs(parallel: Fields, model: Fields, layers: Cells) -> Pairs:
         for count in row:
             counts[-1].append(begin + count - max(begin, min(int(num_dense), begin + count)))
             begin += count
+    further = next((model.values[key] for key in _FURTHER if model.values.get(key)), 0)
+    if not is_integer(further):
+        return Pairs(unknown=(parallel.place(OVERLAP),))
+    counts[-1][-1] += int(further)
     for rank, of_rank in enumerate(zip(*counts, strict=True)):
         if len(set(of_rank)) > 1:
             numbers = ", ".join(map(str, of_rank))

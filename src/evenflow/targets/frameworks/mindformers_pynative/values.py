@@ -56,6 +56,7 @@ def abilities() -> Abilities:
     return Abilities(
         schedules=tuple(SCHEDULES),
         equal_pairs=PAIRED,
+        recomputes_before_pairs=True,
         recomputation=(
             Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT)),
             Recomputation(scope=Scope.LAYERS, kinds=(FULL, *PATHS)),
