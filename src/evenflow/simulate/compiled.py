@@ -99,5 +99,13 @@ def for_size(function: Callable[..., Any], num_actions: int) -> Callable[..., An
 
     While another thread compiles, it is returned as it is: the compiler would let this thread wait for seconds.
     """
+    return compiled(function) if pays_for(num_actions) else function
+
+
+def pays_for(num_actions: int) -> bool:
+    """Return whether a compiled loop over so many actions pays for importing the compiler, unless that has been done.
+
+    It does not while another thread compiles.
+    """
     fewest = _LOAD_FROM_ACTIONS if "numba" in sys.modules else COMPILE_FROM_ACTIONS
-    return compiled(function) if num_actions >= fewest and not is_compiling() else function
+    return num_actions >= fewest and not is_compiling()

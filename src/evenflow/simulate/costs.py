@@ -17,12 +17,14 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Communication, HostLink, Layer, MovedShare, Network, Plan, check_cut, saved_ns
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate.compiled import for_size
+from evenflow.simulate.compiled import pays_for
 from evenflow.simulate.first_moved import FirstMoved, first_moved
 from evenflow.simulate.kernels import held_beside, saved_beside
 from evenflow.simulate.timeline import InTurn, Messages
 
 Integers = NDArray[np.int64]
+_PAIR_ACTIONS = 50
+"""Actions that take as long in a loop as one pair of stages, which goes layer by layer."""
 _UNKNOWN = -1
 """The size of a message of which the network does not say it."""
 
@@ -509,10 +511,17 @@ def _saved_in_pairs(network: Network, sums: LayerSums, counts: Integers, stage_t
     ends = np.cumsum(counts.sum(axis=1))
     starts = ends - counts.sum(axis=1)
     saved = np.zeros((stage_table.size, len(stage_table)), dtype=np.int64)
+    is_compiled = pays_for(_PAIR_ACTIONS * saved.size)
     for rank, own in enumerate(stage_table.T):
         speed = network.speed_of(rank)
         table = (sums if speed == 1 else sums.slower[speed][1]).halves
-        if table is not None:
+        if table is None:
+            continue
+        if is_compiled:
+            from evenflow.simulate.pair_loops import fill_saved_in_pairs
+
+            fill_saved_in_pairs(table.types, table.saved_ns, np.array(own), starts, ends - starts, saved)
+        else:
             saved[own] = pair_saved_ns(table, starts[own], ends[own])
     return saved
 
@@ -533,14 +542,20 @@ def _held_in_pairs(
     """
     sizes = counts.sum(axis=1)
     starts, ends = np.cumsum(sizes) - sizes, end_bytes(network, stage_table.size)
-    kernel = for_size(held_beside, int(sizes.sum()) * len(stage_table))
     held = np.empty((stage_table.size, len(stage_table)), dtype=np.int64)
+    if not sums.segments and pays_for(_PAIR_ACTIONS * held.size):
+        from evenflow.simulate.pair_loops import fill_held_in_pairs
+
+        fill_held_in_pairs(
+            *sums.pair_tables, ends, sums.releases_attention, np.array(stage_table), starts, np.array(counts), held
+        )
+        return held
     for own in stage_table.T.tolist():
         for forward, (chunk, backward) in product(own, enumerate(own)):
             if sums.segments:
                 held[forward, chunk] = activation_bytes[forward] + activation_bytes[backward]
                 continue
-            held[forward, chunk] = kernel(
+            held[forward, chunk] = held_beside(
                 *(*sums.pair_tables, ends, sums.releases_attention),
                 *(forward, starts[forward], counts[forward], backward, starts[backward], counts[backward]),
             )

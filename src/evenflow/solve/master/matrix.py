@@ -12,6 +12,7 @@ pools       one for each rank that keeps something for others, where ranks are c
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,70 +120,44 @@ class RowLayout:
 
 
 class Matrix:
-    """The columns of one group.
+    """The columns of one group, each of which has an option for every cell of the group.
 
-    Entries in rows of durations and memory are stored; those in rows of runs are intervals, which prefix sums price.
+    Entries are those of its options, of what its pairs save, which the layers of its options say, and of pools.
     """
 
     def __init__(self, problem: Problem, group: ColumnGroup, rows: RowLayout, factor: float) -> None:
         self._layout = rows
         self._cells = group.cells
-        picked = [(options, group.chosen[:, at]) for at, options in enumerate(group.options)]
-        shared, shared_rows = [], []
-        for slot, op in enumerate(rows.ops):
-            shared += [durations_of(options, op)[own] * factor for options, own in picked]
-            shared_rows += [len(rows.ops) * cell + slot for cell in group.cells]
-        if rows.has_copies:
-            shared += [options.copy_ns[own] * factor for options, own in picked]
-            shared_rows += [rows.copies + cell for cell in group.cells]
-        if rows.num_pairs:
-            for (forward, chunk), durations in _pair_durations(problem, group):
-                shared.append(durations * factor)
-                shared_rows.append(rows.pairs + forward * problem.num_chunks + chunk)
-        if rows.memory_starts is not None:
-            (cell,) = group.cells
-            rank, chunk = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
-            options, own = picked[0]
-            # Of the working memory of a rank's cells the largest counts, so there is a row with that of each.
-            rows_of_rank = product(problem.live[rank], range(problem.num_working_rows))
-            for index, (vector, working_chunk) in enumerate(rows_of_rank):
-                needed = options.parameter_bytes[own]
-                for part, name in enumerate(problem.held):
-                    live = int(vector[part * problem.num_chunks + chunk])
-                    needed = needed + live * getattr(options, name)[own]
-                if working_chunk == chunk:
-                    needed = needed + options.working_bytes[own]
-                shared.append(needed / GIGABYTE)
-                shared_rows.append(rows.memory_starts[rank] + index)
+        self._chosen = np.ascontiguousarray(group.chosen.T)
+        """Shape [num_cells_of_group, num_columns]."""
+        self._of_options = [_OptionEntries.of(problem, group, at, rows, factor) for at in range(len(group.cells))]
+        self._saved = _SavedEntries.of(problem, group, rows, factor) if rows.num_pairs else None
         self.beside = dict(_beside_pools(problem, group, rows))
         """By row of a keeper, what each column holds itself there, or what is set aside for it, in bytes."""
-        for row, needed in self.beside.items():
-            shared.append(needed / GIGABYTE)
-            shared_rows.append(row)
-        self._shared = np.stack(shared, axis=1)
-        self._rows = np.array(shared_rows, dtype=np.int64)
-        self._places = np.stack(
-            [
-                np.stack([getattr(options, name)[own] for name in ("first_run", "last_run", "in_first", "in_last")])
-                for options, own in picked
-            ]
-        ).astype(np.int32)
-        """Shape [num_cells_of_group, 4, num_columns]."""
 
     def select(self, keep: Mask) -> None:
         """Remove the columns where `keep` is false."""
-        self._shared = self._shared[keep]
+        self._chosen = np.ascontiguousarray(self._chosen[:, keep])
+        if self._saved is not None:
+            self._saved = replace(self._saved, contents=self._saved.contents[keep])
         self.beside = {row: needed[keep] for row, needed in self.beside.items()}
-        self._places = np.ascontiguousarray(self._places[:, :, keep])
 
     def columns(self, indices: NDArray[np.int64]) -> Packed:
         """Return the entries of some columns, packed column by column, without the row of their group."""
         layout, count = self._layout, len(indices)
         width = len(layout.run_sizes) - 1
         every = np.arange(count)
-        parts = [(np.repeat(every, len(self._rows)), np.tile(self._rows, count), self._shared[indices].ravel())]
+        parts = [
+            (np.repeat(every, len(own.rows)), np.tile(own.rows, count), own.entries[chosen[indices]].ravel())
+            for own, chosen in zip(self._of_options, self._chosen, strict=True)
+        ]
+        if self._saved is not None:
+            entries = self._saved.entries[self._saved.contents[indices]]
+            parts.append((np.repeat(every, len(self._saved.rows)), np.tile(self._saved.rows, count), entries.ravel()))
+        parts += [(every, np.full(count, row), needed[indices] / GIGABYTE) for row, needed in self.beside.items()]
         sizes = np.array(layout.run_sizes, dtype=np.float64)
-        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places[:, :, indices], strict=True):
+        for cell, own, chosen in zip(self._cells, self._of_options, self._chosen, strict=True):
+            first, last, in_first, in_last = own.places[:, chosen[indices]]
             parts += [(every, layout.conserve + first, in_first), (every, layout.conserve + last, in_last)]
             owner, runs = _intervals(first + 1, last)
             parts.append((owner, layout.conserve + runs, sizes[runs]))
@@ -204,24 +179,104 @@ class Matrix:
     def price(self, duals: Floats, indices: NDArray[np.int64] | None = None) -> Floats:
         """Return ``duals @ column`` for each column, or for some."""
         layout = self._layout
-        shared, places = self._shared, self._places
-        if indices is not None:
-            shared, places = shared[indices], places[:, :, indices]
-        total: Floats = shared @ duals[self._rows]
         num_runs = len(layout.run_sizes)
         run_duals = duals[layout.conserve : layout.conserve + num_runs]
         whole = np.concatenate(([0.0], np.cumsum(run_duals * layout.run_sizes)))
         order = duals[layout.order : layout.memory].reshape(layout.num_cells - 1, num_runs - 1)
         reaching = np.concatenate((np.zeros((layout.num_cells - 1, 1)), np.cumsum(order, axis=1)), axis=1)
-        for cell, (first, last, in_first, in_last) in zip(self._cells, places, strict=True):
-            total += run_duals[first] * in_first + run_duals[last] * in_last
+        total: Floats = np.zeros(self._chosen.shape[1] if indices is None else len(indices))
+        for cell, own, chosen in zip(self._cells, self._of_options, self._chosen, strict=True):
+            first, last, in_first, in_last = own.places
+            of_options: Floats = own.entries @ duals[own.rows]
+            of_options += run_duals[first] * in_first + run_duals[last] * in_last
             if num_runs > 1:
-                total += np.where(last > first, whole[last] - whole[np.minimum(first + 1, last)], 0.0)
+                of_options += np.where(last > first, whole[last] - whole[np.minimum(first + 1, last)], 0.0)
                 if cell < layout.num_cells - 1:
-                    total += reaching[cell][last]
+                    of_options += reaching[cell][last]
                 if cell:
-                    total -= reaching[cell - 1][first]
+                    of_options -= reaching[cell - 1][first]
+            total += of_options[chosen if indices is None else chosen[indices]]
+        if self._saved is not None:
+            of_contents: Floats = self._saved.entries @ duals[self._saved.rows]
+            contents = self._saved.contents
+            total += of_contents[contents if indices is None else contents[indices]]
+        for row, needed in self.beside.items():
+            total += duals[row] / GIGABYTE * (needed if indices is None else needed[indices])
         return total
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _OptionEntries:
+    """What each option of a cell adds to the columns that choose it."""
+
+    rows: Integers
+    entries: Floats
+    """Shape [num_options, num_rows]."""
+    places: NDArray[np.int32]
+    """First and last run, and the layers in them, shape [4, num_options]; these rows are intervals."""
+
+    @classmethod
+    def of(cls, problem: Problem, group: ColumnGroup, at: int, rows: RowLayout, factor: float) -> "_OptionEntries":
+        options, cell = group.options[at], group.cells[at]
+        added: list[tuple[int, NDArray[Any]]] = [
+            (len(rows.ops) * cell + slot, durations_of(options, op) * factor) for slot, op in enumerate(rows.ops)
+        ]
+        if rows.has_copies:
+            added.append((rows.copies + cell, options.copy_ns * factor))
+        if rows.num_pairs:
+            added += [(row, durations * factor) for row, durations in _in_pairs(problem, group, at, rows)]
+        if rows.memory_starts is not None:
+            rank, chunk = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
+            # Of the working memory of a rank's cells the largest counts, so there is a row with that of each.
+            rows_of_rank = product(problem.live[rank], range(problem.num_working_rows))
+            for index, (vector, working_chunk) in enumerate(rows_of_rank):
+                needed = options.parameter_bytes
+                for part, name in enumerate(problem.held):
+                    live = int(vector[part * problem.num_chunks + chunk])
+                    needed = needed + live * getattr(options, name)
+                if working_chunk == chunk:
+                    needed = needed + options.working_bytes
+                added.append((rows.memory_starts[rank] + index, needed / GIGABYTE))
+        places = [getattr(options, name) for name in ("first_run", "last_run", "in_first", "in_last")]
+        return cls(
+            rows=np.array([row for row, _entries in added], dtype=np.int64),
+            entries=np.stack([entries for _row, entries in added], axis=1).astype(np.float64),
+            places=np.stack(places).astype(np.int32),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _SavedEntries:
+    """What forwards of the cells of a group save beside backwards of them, less than zero."""
+
+    rows: Integers
+    entries: Floats
+    """Of each different set of layers, shape [num_contents, num_rows]."""
+    contents: NDArray[np.int32]
+    """That of each column."""
+
+    @classmethod
+    def of(cls, problem: Problem, group: ColumnGroup, rows: RowLayout, factor: float) -> "_SavedEntries":
+        spans = [np.stack((own.starts, own.layers), axis=1) for own in group.options]
+        key = np.zeros(len(group), dtype=np.int64)
+        for at, own in enumerate(spans):
+            distinct, of_options = np.unique(own, axis=0, return_inverse=True)
+            key = key * len(distinct) + of_options.reshape(-1)[group.chosen[:, at]]
+        _keys, columns, contents = np.unique(key, return_index=True, return_inverse=True)
+        held = [(own.starts[group.chosen[columns, at]], own.layers[group.chosen[columns, at]])
+                for at, own in enumerate(group.options)]  # fmt: skip
+        table = problem.halves(problem.cell_speeds[group.cells[0]])
+        chunks = problem.schedule.stage_chunks
+        saved, saved_rows = [], []
+        for forward, first in zip(group.cells, held, strict=True):
+            for backward, second in zip(group.cells, held, strict=True):
+                saved.append(-factor * saved_by_column(first[0], first[1], second[0], second[1], table))
+                saved_rows.append(rows.pairs + forward * problem.num_chunks + int(chunks[backward]))
+        return cls(
+            rows=np.array(saved_rows, dtype=np.int64),
+            entries=np.stack(saved, axis=1),
+            contents=contents.reshape(-1).astype(np.int32),
+        )
 
 
 def _beside_pools(problem: Problem, group: ColumnGroup, rows: RowLayout) -> Iterator[tuple[int, Integers]]:
@@ -254,30 +309,17 @@ def durations_of(options: CellOptions, op: Op) -> Integers:
     return options.weight_ns if op == Op.W else options.backward_ns - options.weight_ns
 
 
-def _pair_durations(problem: Problem, group: ColumnGroup) -> Iterator[tuple[tuple[int, int], Integers]]:
-    """Yield what each column adds to the time of a forward's cell beside a backward of a chunk of its rank.
+def _in_pairs(problem: Problem, group: ColumnGroup, at: int, rows: RowLayout) -> Iterator[tuple[int, Integers]]:
+    """Yield the rows of pairs with what each option of a cell of a group takes in them, with nothing saved.
 
-    Columns of a rank say all of it. Of a column of a cell, a forward saves nothing, and a backward as much as beside
-    the forward beside which it saves most.
+    Of a column of a cell alone, a backward saves as much beside forwards of other cells as it can: the most.
     """
-    chunks = problem.schedule.stage_chunks
-    of_group = [(cell, int(chunks[cell]), options, group.chosen[:, at]) for at, (cell, options) in enumerate(
-        zip(group.cells, group.options, strict=True)
-    )]  # fmt: skip
-    table = problem.halves(problem.cell_speeds[group.cells[0]])
-    for forward, _chunk, options, own in of_group:
-        for _backward, chunk, beside, others in of_group:
-            saved = saved_by_column(
-                options.starts[own], options.layers[own], beside.starts[others], beside.layers[others], table
-            )
-            yield (forward, chunk), options.forward_ns[own] + beside.backward_ns[others] - saved
-    if len(of_group) < problem.num_chunks:
-        ((cell, own_chunk, options, own),) = of_group
-        rank = problem.schedule.stage_ranks[cell]
-        for chunk, other in enumerate(problem.schedule.stage_table[:, rank].tolist()):
-            if chunk != own_chunk:
-                yield (cell, chunk), options.forward_ns[own]
-                yield (other, own_chunk), (options.backward_ns - options.saved_ns)[own]
+    cell, options = group.cells[at], group.options[at]
+    rank, own = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
+    for chunk, other in enumerate(problem.schedule.stage_table[:, rank].tolist()):
+        yield rows.pairs + cell * problem.num_chunks + chunk, options.forward_ns
+        most_saved = options.saved_ns if other not in group.cells else 0
+        yield rows.pairs + other * problem.num_chunks + own, options.backward_ns - most_saved
 
 
 def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
