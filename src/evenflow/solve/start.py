@@ -60,6 +60,8 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
             for cell in np.flatnonzero(ranks == rank):
                 for source, target in permutations(range(len(problem.kinds)), 2):
                     number = int(counts[cell, source])
+                    if target != none and _never_quicker(problem, source, target):
+                        continue
                     while number:
                         changed = counts.copy()
                         changed[cell, source] -= number
@@ -73,6 +75,14 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
                                 counts, costs = changed, after
                         number = min(number // 2, int(counts[cell, source]))
     return counts
+
+
+def _never_quicker(problem: Problem, source: int, target: int) -> bool:
+    """Return whether no layer takes less time, or moves less to the host, under one kind than under another."""
+    backward, moved = problem.sums.backward_ns, problem.sums.offloaded_bytes
+    if (np.diff(backward[target]) < np.diff(backward[source])).any():
+        return False
+    return moved is None or not (np.diff(moved[target]) < np.diff(moved[source])).any()
 
 
 def _is_quicker(after: StageCosts, before: StageCosts, cell: int, *, is_plain: bool) -> bool:

@@ -13,6 +13,7 @@ pass the ranks in order, `TwoChunks` is, where there is time. Otherwise:
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +23,7 @@ from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.clock import now_s
 from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
-from evenflow.solve.memory.smallest_contents import Amounts, CellContents, SmallestContents
+from evenflow.solve.memory.smallest_contents import Amounts, CellContents, OutOfTime, SmallestContents
 from evenflow.solve.memory.two_chunks import TwoChunks, has_two_chunks
 from evenflow.solve.problem import Problem
 from evenflow.solve.start import even_bounds, without_moves
@@ -98,6 +99,18 @@ def _least_alone(
 ) -> LeastMemory:
     """Return the same as if no rank kept anything for others, and every backward of a pair ended first."""
     search = _Search(problem, deadline=now_s() + seconds, enough_bytes=enough_bytes, started=started)
+    with suppress(OutOfTime):  # then it has what it found so far
+        _find_least(search, enough_bytes=enough_bytes, exact=exact, seconds_above=seconds_above)
+    return LeastMemory(
+        counts=search.contents.counts(search.bounds),
+        peak_bytes=search.peak_bytes,
+        bound_bytes=min(search.bound_bytes, search.peak_bytes),
+    )
+
+
+def _find_least(search: "_Search", *, enough_bytes: int, exact: bool, seconds_above: float) -> None:
+    """Let a search find what it can; raises OutOfTime."""
+    problem = search.contents.problem
     if problem.fixed_bounds is None and problem.num_chunks == 1:
         search.bounds = least_borders(search.contents)
         search.peak_bytes = max(search.contents.peaks(search.bounds))
@@ -112,11 +125,6 @@ def _least_alone(
     search.minimise()
     if exact:
         search.repair()
-    return LeastMemory(
-        counts=search.contents.counts(search.bounds),
-        peak_bytes=search.peak_bytes,
-        bound_bytes=min(search.bound_bytes, search.peak_bytes),
-    )
 
 
 def least_borders(contents: SmallestContents) -> Integers:
@@ -154,7 +162,7 @@ class _Search:
         enough_bytes: int,
         started: Callable[[Program], object],
     ) -> None:
-        self.contents = SmallestContents(problem)
+        self.contents = SmallestContents(problem, keep_going=lambda: now_s() < self._deadline)
         self.bounds = even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds
         self.peak_bytes = max(self.contents.peaks(self.bounds))
         self.bound_bytes = 0.0

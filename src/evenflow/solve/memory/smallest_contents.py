@@ -5,7 +5,7 @@ it may need, the more activations it keeps, since a layer that drops more comput
 moves to the host is on the device for a while too.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
@@ -59,15 +59,22 @@ class CellContents:
         return CellContents(starts=self.starts[keep], ends=self.ends[keep], amounts=self.amounts[keep])
 
 
+class OutOfTime(Exception):
+    """Raised where the contents of all cells would take longer than there is time."""
+
+
 class SmallestContents:
     """The smallest contents of the cells of `problem`, and the exact memory of ranks that hold them."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, keep_going: Callable[[], bool] = lambda: True) -> None:
+        """Begin without any; finding all that there are raises OutOfTime once `keep_going` says no."""
         self.problem = problem
+        self._keep_going = keep_going
         self.is_uniform = problem.network.is_uniform
         self.is_counted = self.is_uniform and not self._has_choices and not problem.counts_full
         """Whether the size of a cell is its number of layers times that of one."""
-        self._by_start: dict[int, list[list[Segment]]] = {}
+        self._by_start: dict[int, tuple[list[list[Segment]], Iterator[list[Segment]]]] = {}
+        """Those that are known by first layer, each with what yields the next, of one layer more."""
 
     def counts(self, bounds: Integers) -> Integers:
         """Return the counts [num_cells, num_kinds] of the smallest cells with the borders `bounds` [num_cells + 1]."""
@@ -84,7 +91,7 @@ class SmallestContents:
         """Return the segments of cells with the borders `bounds` with which each rank's peak is the least."""
         starts = self._starts(bounds).tolist()
         layers = np.diff(bounds).tolist()
-        every = [self._smallest(start)[count] for start, count in zip(starts, layers, strict=True)]
+        every = [self._smallest(start, count) for start, count in zip(starts, layers, strict=True)]
         chosen = [segments[0] for segments in every]
         if not self._has_choices:
             return chosen
@@ -118,7 +125,7 @@ class SmallestContents:
         if self.problem.host_link is None:
             return True
         pairs = zip(self._starts(bounds).tolist(), np.diff(bounds).tolist(), strict=True)
-        numbers = np.array([len(self._smallest(start)[count]) for start, count in pairs], dtype=np.float64)
+        numbers = np.array([len(self._smallest(start, count)) for start, count in pairs], dtype=np.float64)
         combinations = numbers[self.problem.schedule.stage_table].prod(axis=0)
         return bool(combinations.max() <= _MOST_COMBINATIONS)
 
@@ -199,7 +206,7 @@ class SmallestContents:
         num_layers = self.problem.num_layers
         table = np.zeros((num_layers + 1, num_layers + 1), dtype=np.int64)
         for start in (0,) if self.is_uniform else range(num_layers + 1):
-            table[start, : num_layers - start + 1] = [len(segments) for segments in self._smallest(start)]
+            table[start, : num_layers - start + 1] = [len(segments) for segments in self._all_smallest(start)]
         return table
 
     @cached_property
@@ -212,14 +219,25 @@ class SmallestContents:
         """Activation and working bytes of all smallest segments, and what the host keeps, shape [num_segments, 3]."""
         starts = (0,) if self.is_uniform else range(self.problem.num_layers + 1)
         return np.array(
-            [segment[:3] for start in starts for segments in self._smallest(start) for segment in segments],
+            [segment[:3] for start in starts for segments in self._all_smallest(start) for segment in segments],
             dtype=np.int64,
         )
 
-    def _smallest(self, start: int) -> list[list[Segment]]:
-        if start not in self._by_start:
-            self._by_start[start] = smallest_segments(self.problem, start)
-        return self._by_start[start]
+    def _smallest(self, start: int, layers: int) -> list[Segment]:
+        """Return the smallest segments of so many layers from `start` on."""
+        known, more = self._by_start.setdefault(start, ([], smallest_segments(self.problem, start)))
+        while len(known) <= layers:
+            known.append(next(more))
+        return known[layers]
+
+    def _all_smallest(self, start: int) -> list[list[Segment]]:
+        """Return them for every number of layers; raises OutOfTime."""
+        most = self.problem.num_layers - start
+        for layers in range(most + 1):
+            if not self._keep_going():
+                raise OutOfTime
+            self._smallest(start, layers)
+        return self._by_start[start][0]
 
     # -- memory of ranks -------------------------------------------------------------------------------------------
 
@@ -314,27 +332,28 @@ class SmallestContents:
         return int(np.gcd.reduce(np.concatenate(amounts)))
 
 
-def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
-    """Return the smallest segments for each number of layers from `start` on, the fewest activation bytes first.
+def smallest_segments(problem: Problem, start: int) -> Iterator[list[Segment]]:
+    """Yield the smallest segments of 0, 1, 2, … layers from `start` on, the fewest activation bytes first.
 
     None keeps less and needs no more working memory than another. The layers of a cell stand in the order of the kinds;
     two kinds may exclude each other.
     """
+    if problem.counts_full:
+        for layers in range(problem.num_layers - start + 1):
+            yield _smallest_of(_counted_segments(problem, start, layers))
+        return
     saved_bytes = np.diff(problem.sums.activation_bytes, axis=1)
     needed = problem.sums.working_bytes
-    num_kinds = len(problem.kinds)
     moved_bytes = np.zeros_like(saved_bytes)
     if problem.sums.offloaded_bytes is not None:
         moved_bytes = np.diff(problem.sums.offloaded_bytes, axis=1)
-    nothing = [(0, 0, 0, (0,) * num_kinds)]
-    best: list[list[Segment]] = [[] for _ in range(problem.num_layers - start + 1)]
-    if problem.counts_full:
-        return [_smallest_of(_counted_segments(problem, start, layers)) for layers in range(len(best))]
-    for kinds in problem.families:
-        row = [nothing] * len(kinds)  # the best whose last layer is at most of that kind
-        best[0] = nothing
-        for layers in range(1, len(best)):
-            at = start + layers - 1
+    nothing = [(0, 0, 0, (0,) * len(problem.kinds))]
+    # For each family, the best whose last layer is at most of each of its kinds.
+    rows = [[nothing] * len(kinds) for kinds in problem.families]
+    yield nothing
+    for at in range(start, problem.num_layers):
+        best: list[Segment] = []
+        for kinds, row in zip(problem.families, rows, strict=True):
             for position, kind in enumerate(kinds):
                 runs = problem.sums.segments.get(kind)
                 if runs is not None:
@@ -351,8 +370,8 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
                     for size, working, moved, counts in row[position]
                 ]
                 row[position] = _smallest_of(more + row[position - 1]) if position else _smallest_of(more)
-            best[layers] = _smallest_of(best[layers] + row[-1])
-    return best
+            best = _smallest_of(best + row[-1])
+        yield best
 
 
 def _longer(segment: Segment, kind: int, end: int, runs: SegmentRuns) -> Segment:
