@@ -32,7 +32,7 @@ def peak_terms(simulation: Simulation, rank: int) -> dict[str, float]:
         TAIL: int(schedule.stage_ranks[-1] == rank),
     }
     for kind in simulation.network.kinds:
-        terms[kind] = sum(int(live[chunk]) * plan.count(kind, chunk, rank) for chunk in chunks) / splits
+        terms[kind] = sum(float(live[chunk]) * plan.count(kind, chunk, rank) for chunk in chunks) / splits
     if schedule.splits_backward:  # a weight gradient waits with all that its layers keep
         waiting = sum(int(live[plan.num_chunks + chunk]) * layers[chunk] for chunk in chunks)
         terms["none"] += waiting / splits

@@ -14,6 +14,8 @@ def link_bound_ns(problem: Problem) -> int:
     if communication is None or not communication.one_at_a_time:
         return 0
     schedule, latency_ns = problem.schedule, communication.latency_ns
+    if schedule.num_ranks == 1:  # which sends nothing
+        return 0
     transfers_ns = [int(sent_ns) - latency_ns for sent_ns in problem.shortest_sent_ns]
     busy_ns = busiest_link_ns(schedule.stage_ranks, transfers_ns, goes_back=not schedule.is_forward_only)
     return schedule.num_units * busy_ns + latency_ns

@@ -147,7 +147,7 @@ def combine(
         highest[level + 1] = max(highest[level], working[option])
         steps += num_rows
         fits = True
-        for place in range(num_rows + 1):
+        for place in range(num_rows + 1 if num_rows else 0):
             row = fullest if place == 0 else place - 1  # the row that was too full before is so again, as a rule
             needed = memory[level, row] + parameters[option]
             for part in range(len(held)):

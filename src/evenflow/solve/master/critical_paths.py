@@ -86,6 +86,8 @@ class CriticalPaths:
         """Marks of the edges into each position that belong to the union (`path_kernels`)."""
         self._sinks = np.zeros(count + 1, dtype=np.bool_)
         self._junctions = np.zeros(count + 1, dtype=np.int64)
+        self._has_grown = False
+        """Whether a path was added since the latest `chains`."""
 
     @property
     def arrays(self) -> tuple[NDArray[np.integer], ...]:
@@ -123,8 +125,10 @@ class CriticalPaths:
         """Add a longest path through each rank if it is longer than `above_ns`; returns whether any is new."""
         is_new = False
         for path in self.longest(durations, above_ns=above_ns):
+            self._has_grown |= not self._sinks[path[0]]
             self._sinks[path[0]] = True
             is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
+        self._has_grown |= is_new
         return is_new
 
     def longest(self, durations: Integers, *, above_ns: float) -> list[NDArray[np.int64]]:
@@ -191,6 +195,7 @@ class CriticalPaths:
 
     def chains(self) -> Chains:
         """Return the union of the paths as chains between junctions."""
+        self._has_grown = False
         graph, marks = self._graph, self._marks
         count = compiled(find_junctions)(
             marks, self._sinks, graph.rank_predecessors, graph.dependencies, self._junctions
@@ -223,7 +228,10 @@ class CriticalPaths:
         )
 
     def keep(self, chains: Chains, needed: NDArray[np.bool_]) -> None:
-        """Remove those of the latest `chains` that are not `needed` [num_chains]."""
+        """Remove those of the latest `chains` that are not `needed` [num_chains]; nothing where paths came since."""
+        if self._has_grown:
+            return
+        self._has_grown = True  # what is left makes other chains
         graph = self._graph
         compiled(keep_chains)(
             needed, chains.ends, self._marks, self._junctions, graph.rank_predecessors, graph.dependencies

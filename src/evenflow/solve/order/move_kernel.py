@@ -243,7 +243,7 @@ def hold(first: int, last: int, rank: int, rank_starts: Any, order: Order, stage
             if op == INPUT_GRADIENT:
                 held += stages.waiting[stage]
         during = held
-        if len(order.pairs) and order.pairs[index]:
+        if len(stages.pair_bytes) and len(order.pairs) and order.pairs[index]:
             backward = order.stages[index + 1]
             both = stages.activation[stage] + stages.activation[backward]
             during += stages.pair_bytes[stage, stages.chunks[backward]] - both
