@@ -275,7 +275,6 @@ class Prover:
             left, floor_ns = self._shrunk(master, target_ns, floor_ns, by_cell=False, end_s=end_s)
             if left is None or now_s() < end_s or sum(map(len, left.groups)) <= _MANY_COLUMNS:
                 return self._decide(left, floor_ns, target_ns)
-        master.purge()
         master.compress()
         self._branching = Branching(master, self.paths, target_ns=target_ns)
         return self._go_on_branching(self._branching, target_ns, floor_ns)

@@ -63,6 +63,8 @@ class Branching:
         alive = [np.flatnonzero(mask).astype(np.int32) for mask in master.alive]
         self._open = [_Box(0.0, 0, alive)]
         self._num_boxes = 1
+        self._is_lean = False
+        """Whether the program has no chains that it does not need."""
         self._undecided_ns = float("inf")
         """Least bound of boxes with one plan of which the program does not know the exact step."""
         self.counts: Integers | None = None
@@ -81,12 +83,22 @@ class Branching:
         `report` is told every bound.
         """
         self.target_ns, self.counts = target_ns, None
+        if not self._is_lean and keep_going():
+            self._is_lean = True
+            self._drop_chains(enough_ns)
         while self._open and self._open[0].bound_ns <= enough_ns and self.counts is None and keep_going():
             box = heappop(self._open)
             for child in self._split(box, enough_ns, keep_going):
                 heappush(self._open, child)
             self._master.drop_idle_paths()
             report(min(self.bound_ns, float(target_ns)))
+
+    def _drop_chains(self, enough_ns: float) -> None:
+        """Drop the chains that the program of all columns does not need: every box would carry them."""
+        self._master.rebuild()
+        self._master.solve(enough_ns=enough_ns, passes=1)
+        self._master.purge()
+        self._master.rebuild()
 
     def _split(self, box: _Box, enough_ns: float, keep_going: Callable[[], bool]) -> list[_Box]:
         """Return the boxes that a box is split into; itself where the time is up, none where no plan is in it."""

@@ -125,7 +125,6 @@ class CriticalPaths:
         """Add a longest path through each rank if it is longer than `above_ns`; returns whether any is new."""
         is_new = False
         for path in self.longest(durations, above_ns=above_ns):
-            self._has_grown |= not self._sinks[path[0]]
             self._sinks[path[0]] = True
             is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
         self._has_grown |= is_new
