@@ -1,5 +1,8 @@
 """The prover against every plan there is: it may refute what is impossible and nothing else."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
@@ -105,6 +108,15 @@ def test_where_ranks_have_too_many_contents(data):
             check(case, plans, limit, target, best, learn=True, decides=limit is None)
 
 
+@contextmanager
+def searching_boxes() -> Iterator[None]:
+    """Let no target be decided by an integer program, nor by a search over cuts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
+        patch.setattr(cut_search, "_MOST_ARCS", 0)
+        yield
+
+
 @given(data=st.data(), time=st.sampled_from([1, 1_000_003]))
 @settings(max_examples=examples(60))
 def test_where_boxes_of_columns_are_searched(data, time):
@@ -113,9 +125,7 @@ def test_where_boxes_of_columns_are_searched(data, time):
     plans = every_plan(case)
     limit = limit_of(data.draw, plans)
     best = plans.best_ns(limit)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
-        patch.setattr(cut_search, "_MOST_ARCS", 0)
+    with searching_boxes():
         for target in (
             best - 1 - int(2 * TOLERANCE * best),
             reached(best),
@@ -131,9 +141,7 @@ def test_a_search_over_boxes_goes_on_with_a_lower_target(data):
     plans = every_plan(case)
     limit = limit_of(data.draw, plans)
     best = plans.best_ns(limit)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
-        patch.setattr(cut_search, "_MOST_ARCS", 0)
+    with searching_boxes():
         prover = Prover(case.problem(limit))
         targets = sorted(data.draw(st.lists(st.integers(best * 9 // 10, best * 11 // 10), min_size=1, max_size=3)))
         for target in reversed(targets):

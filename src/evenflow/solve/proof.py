@@ -257,9 +257,11 @@ class Prover:
             master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
             if master is not None:
                 groups = self._groups(master.options_left(), target_ns)
-        if groups is not None and all(map(len, groups)):
-            return self._search_ranks(groups, target_ns, floor_ns)
-        return self._decide(master if groups is None else None, floor_ns, target_ns)
+        if groups is None:
+            return self._decide(master, floor_ns, target_ns)
+        if not all(map(len, groups)):
+            return self._decide(None, floor_ns, target_ns)
+        return self._search_ranks(groups, target_ns, floor_ns)
 
     def _search_ranks(self, groups: list[ColumnGroup], target_ns: int, floor_ns: float) -> TargetAnswer:
         """Decide a target by columns of ranks: by whole numbers where few are left soon, else by boxes of them."""

@@ -53,15 +53,18 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
     """
     counts, costs = counts.copy(), problem.costs(counts)
     ranks, none = np.array(problem.schedule.stage_ranks), problem.kinds.index(NONE)
+    changes = [
+        (source, target)
+        for source, target in permutations(range(len(problem.kinds)), 2)
+        if target == none or not _never_quicker(problem, source, target)
+    ]
     for rank in range(problem.num_ranks):
         before = None
         while before is not counts:  # what could not be may be after another change on the same rank
             before = counts
             for cell in np.flatnonzero(ranks == rank):
-                for source, target in permutations(range(len(problem.kinds)), 2):
+                for source, target in changes:
                     number = int(counts[cell, source])
-                    if target != none and _never_quicker(problem, source, target):
-                        continue
                     while number:
                         changed = counts.copy()
                         changed[cell, source] -= number
