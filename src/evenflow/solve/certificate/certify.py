@@ -9,7 +9,7 @@ from evenflow.simulate import Integers
 from evenflow.solve.certificate.described import described
 from evenflow.solve.certificate.game import Shares
 from evenflow.solve.certificate.path_book import PathBook
-from evenflow.solve.certificate.tree import KnownGraphs, Mixtures, OutOfTime, TreeSearch
+from evenflow.solve.certificate.tree import KnownGraphs, Mixtures, NotRefuted, TreeSearch
 from evenflow.solve.clock import now_s
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
@@ -83,7 +83,7 @@ def _trees(
             if tree is not None:
                 trees.append(tree)
                 first = mixtures.exact(tree.nodes[0][0][-1]) if tree.nodes[0][0] else first
-    except OutOfTime:
+    except NotRefuted:
         return None
     return sorted(trees, key=lambda tree: tree.middle)
 

@@ -22,7 +22,7 @@ Split = tuple[str, int, list[int]]
 Node = tuple[list[int], Split | None]
 
 
-class OutOfTime(Exception):
+class NotRefuted(Exception):
     """The time for a target is up, or it cannot be refuted."""
 
 
@@ -88,9 +88,9 @@ class TreeSearch:
         self._nodes: list[Node] = []
 
     def tree(self, middle: int, first: Shares) -> TreeOfCut | None:
-        """Return the tree of a cut; None where it has no plans; raises OutOfTime."""
+        """Return the tree of a cut; None where it has no plans; raises NotRefuted."""
         if not self._keep_going():
-            raise OutOfTime
+            raise NotRefuted
         graph = self._graphs.graph(middle, self._target_ns)
         if not len(graph.sources):
             return None
@@ -129,10 +129,10 @@ class TreeSearch:
 
     def _play(self, graph: ContentGraph, shares: Shares, turns: int, near: Sequence[int] = ()) -> GameEnd:
         if not self._keep_going():
-            raise OutOfTime
+            raise NotRefuted
         played = play(graph, self._book, shares, target_ns=self._target_ns, most_turns=turns, near=near)
         if played.within:
-            raise OutOfTime
+            raise NotRefuted
         return played
 
     def _refute(self, graph: ContentGraph, shares: Shares) -> None:
@@ -163,7 +163,7 @@ class TreeSearch:
         durations = graph.durations[graph.starts[:-1]]
         longest = self._book.longest(durations, above_ns=self._target_ns)
         if not longest:
-            raise OutOfTime
+            raise NotRefuted
         drops.append(self._mixtures.add({longest[0]: 1.0}))
 
     def _probed(self, graph: ContentGraph, game: GameEnd, at: int) -> tuple[ContentGraph, int]:
