@@ -125,7 +125,7 @@ def test_given_layers_are_kept():
     for each in best.candidates:
         if each.outcome is not None:
             assert each.outcome.plan.layers == layers[each.num_chunks]
-    assert best.outcome.fixed_layers
+    assert best.outcome.restrictions.fixed_layers
     assert "with these layers" in best.certificate()
 
 

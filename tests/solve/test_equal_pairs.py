@@ -88,7 +88,7 @@ def test_the_best_cut_is_that_of_all_equal_ones(dense: int, experts: int, memory
     assert plan is not None
     assert plan.layers[0][0] - dense == plan.layers[1][0]
     assert plan.layers[0][1] == plan.layers[1][1]
-    assert not best.outcome.fixed_layers
+    assert not best.outcome.restrictions.fixed_layers
 
 
 def test_the_bound_holds_for_every_cut() -> None:

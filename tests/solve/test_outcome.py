@@ -1,6 +1,7 @@
 """Outcomes in words and numbers, of one schedule and of several."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -33,17 +34,26 @@ def outcome(simulation: Simulation | None, status: Status, *, bound_ns: int = 0,
     )
 
 
+def restricted(answer: Outcome, **changes: Any) -> Outcome:
+    return replace(answer, restrictions=replace(answer.restrictions, **changes))
+
+
 def test_certificates_say_what_is_proven(simulation):
     optimal = outcome(simulation, Status.OPTIMAL, bound_ns=9_000_000)
     assert (optimal.makespan_ns, optimal.gap) == (9_000_000, 0)
     assert "no plan of this schedule is shorter than 9.000 ms" in optimal.certificate()
-    full = replace(optimal, full_cells=True).certificate()
+    full = restricted(optimal, full_cells=True).certificate()
     assert "no plan of this schedule with a layer in every cell is shorter than 9.000 ms" in full
-    assert replace(optimal, full_cells=True, fixed_layers=True).with_layers == " with these layers"
-    apart = replace(optimal, kept_apart=("select", "comm"))
-    assert apart.with_layers == " with select and comm in different cells"
+    assert restricted(optimal, full_cells=True, fixed_layers=True).restricted == " with these layers"
+    apart = restricted(optimal, kept_apart=("select", "comm"))
+    assert apart.restricted == " with select and comm in different cells"
     both = " with a layer in every cell, and select and comm in different cells"
-    assert replace(apart, full_cells=True).with_layers == both
+    assert restricted(apart, full_cells=True).restricted == both
+    all_of_it = restricted(apart, full_cells=True, group_sizes=(4, 6, 12), copies_timed=True)
+    assert all_of_it.restricted == (
+        " with a layer in every cell, select and comm in different cells, groups of 4, 6 or 12 microbatches, "
+        "and copies timed as here"
+    )
     feasible = outcome(simulation, Status.FEASIBLE, bound_ns=6_750_000)
     assert feasible.gap == 0.25
     assert "within 25.00 % of optimal: 9.000 ms, bound 6.750 ms" in feasible.certificate()

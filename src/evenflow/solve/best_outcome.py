@@ -116,9 +116,14 @@ class BestOutcome(InNotebook):
         bounded = [candidate for candidate in self.candidates if candidate.is_bounded]
         tried = {(candidate.schedule, candidate.num_chunks, candidate.group_size) for candidate in bounded}
         orders = len({candidate.rank_order for candidate in bounded})
-        split = replace(self.outcome, rank_order=()).among
-        split += _(" in any of {count} orders of the ranks", count=orders) if orders > 1 else ""
         ways = len({candidate.host_link for candidate in bounded})
+        several = replace(
+            self.outcome.restrictions,
+            group_sizes=self.outcome.restrictions.group_sizes if len(tried) == 1 else (),
+            copies_timed=self.outcome.restrictions.copies_timed and ways == 1,
+        )
+        split = replace(self.outcome, rank_order=(), restrictions=several).among
+        split += _(" in any of {count} orders of the ranks", count=orders) if orders > 1 else ""
         if any(candidate.host_link and candidate.host_link.keepers_text for candidate in bounded):
             split += _(" with any of {count} ways to move activations", count=ways) if ways > 1 else ""
         else:

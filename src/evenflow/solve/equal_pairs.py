@@ -126,11 +126,12 @@ def with_equal_pairs(
 
 def _with_bound(outcome: Outcome, bound_ns: int) -> Outcome:
     """Return the outcome of a plan with a bound on other cuts too."""
+    free = replace(outcome.restrictions, fixed_layers=False)
     if outcome.makespan_ns is None:
-        return replace(outcome, fixed_layers=False)
+        return replace(outcome, restrictions=free)
     is_optimal = bound_ns >= outcome.makespan_ns * (1 - 2 * TOLERANCE)
     status = Status.OPTIMAL if is_optimal else Status.FEASIBLE
-    return replace(outcome, lower_bound_ns=bound_ns, status=status, fixed_layers=False)
+    return replace(outcome, lower_bound_ns=bound_ns, status=status, restrictions=free)
 
 
 def _candidate(paired: PairedRequest, outcome: Outcome) -> ScheduleCandidate:

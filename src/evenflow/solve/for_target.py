@@ -49,6 +49,7 @@ from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
 from evenflow.solve.requests import ContestSearch
+from evenflow.solve.restrictions import only_group_sizes
 from evenflow.solve.time_left import TimeLeft
 
 _SHARES_PART = 0.15
@@ -177,6 +178,7 @@ def _in_contest(
     problem = None if best.race is None else best.race.problem
     less = ways[best.rule].less if best.rule else None
     outcome = _for_all(contest_outcome, abilities, title=title, problem=problem, less=less)
+    outcome = _with_restrictions_of_all(outcome, entries, abilities)
     if not chains:
         return outcome
     left = TimeLeft(ends_s=began + search.time_limit_s)
@@ -358,8 +360,9 @@ def decided_layers(abilities: Abilities, num_layers: int, sizes: Sizes, *, place
 
 def _named(outcome: Outcome, abilities: Abilities, *, title: str) -> Outcome:
     """Return the outcome for a framework: what it cannot run is nothing that is left out."""
-    full_cells = outcome.full_cells and abilities.empty is not Empty.NONE
-    return replace(outcome, title=title, full_cells=full_cells, kept_apart=None)
+    own = outcome.restrictions
+    full_cells = own.full_cells and abilities.empty is not Empty.NONE
+    return replace(outcome, title=title, restrictions=replace(own, full_cells=full_cells, kept_apart=None))
 
 
 def _for_all(
@@ -376,6 +379,22 @@ def _for_all(
             binding=_binding(outcome, outcome.plan, problem, less),
         )
     return replace(best_outcome, outcome=outcome)
+
+
+def _with_restrictions_of_all(best: BestOutcome, entries: Sequence[Entry], abilities: Abilities) -> BestOutcome:
+    """Return the outcome with those restrictions that all `entries` share: its bound is one on all of them."""
+    outcome, plan = best.outcome, best.outcome.plan
+    if plan is None:
+        return best
+    own = outcome.restrictions
+    if own.group_sizes:
+        same = [entry for entry in entries if (entry.schedule, entry.num_chunks) == (plan.schedule, plan.num_chunks)]
+        different = different_group_sizes(plan.schedule, plan.sizes)
+        allowed = [size for size in different if group_allowed(abilities.groups, size, plan.sizes)]
+        own = replace(own, group_sizes=only_group_sizes((entry.group_size for entry in same), allowed, plan.sizes))
+    links = {entry.host_link for entry in entries}
+    own = replace(own, copies_timed=own.copies_timed and len(links) == 1)
+    return replace(best, outcome=replace(outcome, restrictions=own))
 
 
 def _binding(outcome: Outcome, plan: Plan, problem: Problem, less: CellRule | None) -> tuple[BindingLimit, ...] | None:

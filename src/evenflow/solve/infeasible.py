@@ -12,6 +12,7 @@ from evenflow.solve.group_choice import least_group_size
 from evenflow.solve.memory.least_memory import LeastMemory, least_memory
 from evenflow.solve.outcome import Infeasibility, Outcome, Status
 from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.restrictions import Restrictions
 from evenflow.units import megabytes
 
 _ALTERNATIVE_SECONDS = 3.0
@@ -33,9 +34,7 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: boo
             proven=least.proven,
             advice=tuple(advice_for(problem)) if advise else (),
         ),
-        fixed_layers=problem.request.layers is not None,
-        full_cells=problem.request.full_cells,
-        kept_apart=problem.request.kept_apart,
+        restrictions=Restrictions.of(problem.request, schedule=problem.schedule.name),
     )
 
 

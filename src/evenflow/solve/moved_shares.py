@@ -48,7 +48,8 @@ def improved_by_share(
     layers do not know their modules apart: then the outcome says that plans with a share are not bounded.
     """
     if not any(entry.shares_of and not entry.reason for entry in entries):
-        return replace(without, outcome=replace(without.outcome, moves_alike=True))
+        same = replace(without.outcome.restrictions, moves_alike=True)
+        return replace(without, outcome=replace(without.outcome, restrictions=same))
     plan, entry = _shortest(without, entries, chains, left)
     if plan is None or entry is None or entry.race is None:
         return without

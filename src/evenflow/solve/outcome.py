@@ -1,13 +1,14 @@
 """The outcome of a solve: a plan with its evidence, or the reason why there is none."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.notebook import InNotebook, text_of
 from evenflow.simulate import Simulation
+from evenflow.solve.restrictions import Restrictions
 from evenflow.units import megabytes, milliseconds
 
 
@@ -80,14 +81,8 @@ class Outcome(InNotebook):
     """Memory limits that bind, in the order of ranks; None without a plan or a limit."""
     interrupted: bool = False
     """Whether Ctrl-C ended the search."""
-    fixed_layers: bool = False
-    """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
-    full_cells: bool = False
-    """Whether every cell was to hold a layer: bound and limit are those of plans without empty cells."""
-    kept_apart: tuple[str, str] | None = None
-    """Two recompute kinds that no cell was to mix: bound and limit are those of such plans."""
-    moves_alike: bool = False
-    """Whether bound and limit are those of plans that move the same to the host in all layers, though others can."""
+    restrictions: Restrictions = field(default_factory=Restrictions)
+    """What the plans have in common that bound and limit are for."""
     rank_order: tuple[int, ...] = ()
     """For each rank of the plan, which of those of the request it is, where they were placed; else empty."""
     title: str = ""
@@ -111,32 +106,22 @@ class Outcome(InNotebook):
         return 1 - self.lower_bound_ns / self.makespan_ns
 
     @property
-    def with_layers(self) -> str:
+    def restricted(self) -> str:
         """What the plans have in common that bound and limit are for, as words behind "plan"."""
         alone = _(" for the decoder alone") if self.plan is not None and self.plan.encodes_apart else ""
-        return alone + self._with_layers
-
-    @property
-    def _with_layers(self) -> str:
-        layers = _("these layers") if self.fixed_layers else _("a layer in every cell") if self.full_cells else ""
-        apart = _("the same modules moved in all layers") if self.moves_alike else ""
-        if self.kept_apart is not None:
-            apart = _("{one} and {other} in different cells", one=self.kept_apart[0], other=self.kept_apart[1])
-        if layers and apart:
-            return _(" with {layers}, and {apart}", layers=layers, apart=apart)
-        return _(" with {what}", what=layers or apart) if layers or apart else ""
+        return alone + self.restrictions.text
 
     @property
     def among(self) -> str:
         """Which plans of the schedule bound and limit are for, as words behind "plan of this schedule"."""
         if self.title:
-            return self.with_layers + _(" that {title} can run", title=self.title)
-        return self.with_layers + (_(" in this order of the ranks") if self.rank_order else "")
+            return self.restricted + _(" that {title} can run", title=self.title)
+        return self.restricted + (_(" in this order of the ranks") if self.rank_order else "")
 
     def certificate(self) -> str:
         """Return one sentence on how good the plan is proven to be."""
         split = self.among
-        wanted = self.with_layers + (_(" for {title}", title=self.title) if self.title else "")
+        wanted = self.restricted + (_(" for {title}", title=self.title) if self.title else "")
         if self.makespan_ns is None or self.gap is None:
             if self.infeasibility is None:
                 return _("no plan was found in the time given")

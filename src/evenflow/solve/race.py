@@ -22,6 +22,7 @@ from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.prover_thread import ProverThread
+from evenflow.solve.restrictions import Restrictions
 from evenflow.solve.start import recomputing_less
 
 _POLL_SECONDS = 0.05
@@ -160,9 +161,7 @@ class Race:
                 lower_bound_ns=standing.lower_bound_ns,
                 memory_limit_bytes=problem.memory_limit_bytes,
                 solve_seconds=self._spent_s,
-                fixed_layers=problem.request.layers is not None,
-                full_cells=problem.request.full_cells,
-                kept_apart=problem.request.kept_apart,
+                restrictions=Restrictions.of(problem.request, schedule=problem.schedule.name),
             )
         known_ns, counts = incumbent
         if problem.simulate(counts).makespan_ns != known_ns:
@@ -181,9 +180,7 @@ class Race:
             solve_seconds=self._spent_s,
             first_plan_seconds=standing.first_plan_s,
             interrupted=self.interrupted.is_set(),
-            fixed_layers=problem.request.layers is not None,
-            full_cells=problem.request.full_cells,
-            kept_apart=problem.request.kept_apart,
+            restrictions=Restrictions.of(problem.request, schedule=problem.schedule.name),
         )
 
 

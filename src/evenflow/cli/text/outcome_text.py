@@ -23,7 +23,10 @@ def _answer(outcome: Outcome) -> str:
         simulation,
         limit,
         certificate=outcome.certificate(),
-        first=[step_line(simulation), *equal_stages_lines(simulation, limit, allow_empty=not outcome.full_cells)],
+        first=[
+            step_line(simulation),
+            *equal_stages_lines(simulation, limit, allow_empty=not outcome.restrictions.full_cells),
+        ],
         binding=binding_note(outcome),
         rank_order=outcome.rank_order,
     )

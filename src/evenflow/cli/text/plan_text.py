@@ -66,7 +66,7 @@ def no_plan_text(outcome: Outcome) -> str:
     limit = outcome.memory_limit_bytes
     smallest = f"{round_up_megabytes(reason.smallest_limit_bytes):,} MB"
     evidence = "" if reason.proven else _(" or less: this is the smallest one found, not proven")
-    split = outcome.with_layers
+    split = outcome.restricted
     lines = [
         _(
             "infeasible: no plan{split} fits in {limit_mb:,.0f} MB on all ranks",

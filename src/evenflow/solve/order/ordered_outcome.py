@@ -12,6 +12,7 @@ from evenflow.solve.bounds import AnyPlan, any_order_bound_ns, given_cells_bound
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.restrictions import Restrictions
 from evenflow.solve.start import recomputing_less
 from evenflow.solve.work import Work, make_work
 from evenflow.units import milliseconds
@@ -34,7 +35,11 @@ class OrderedOutcome(Outcome):
             (
                 self._gain(),
                 _("bound for any order of these cells: {bound}", bound=self._bound(self.order_lower_bound_ns)),
-                _("bound for any order of any cells: {bound}", bound=self._bound(self.lower_bound_ns)),
+                _(
+                    "bound for any order of any cells{split}: {bound}",
+                    split=self.restricted,
+                    bound=self._bound(self.lower_bound_ns),
+                ),
             )
         )
 
@@ -101,9 +106,7 @@ def ordered_outcome(
         solve_seconds=solve_seconds,
         first_plan_seconds=family.first_plan_seconds,
         interrupted=interrupted,
-        fixed_layers=problem.request.layers is not None,
-        full_cells=problem.request.full_cells,
-        kept_apart=problem.request.kept_apart,
+        restrictions=Restrictions(full_cells=problem.request.full_cells),
         family=family,
         order_lower_bound_ns=min(of_cells, best.makespan_ns),
         made_for_times=made_for_times,

@@ -4,14 +4,14 @@ A plan is proven among those that the options allow, and one option more may all
 time limit goes to a quick look at each: only to say which option to look at.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 
 from evenflow.cli.shared.model_config import config_path
-from evenflow.cli.shared.options import BEST
+from evenflow.cli.shared.options import BEST, EVERY
 from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.text.shorter_neighbour_text import OtherOption
 from evenflow.cli.verbs.plan.plan_job import PlanJob, in_layers_of_framework, plan_job, solve_job
@@ -21,6 +21,7 @@ from evenflow.interruption import was_interrupted
 from evenflow.model import Plan
 from evenflow.predict.chosen_sets import BEST as BEST_SETS
 from evenflow.predict.training import sets_among
+from evenflow.schedule import FAMILIES
 from evenflow.solve import Outcome, ProgressCallback
 from evenflow.solve.best import MOST_CHUNKS
 from evenflow.solve.contest.neighbours import as_comparison
@@ -88,6 +89,8 @@ def _looks(job: PlanJob, plan: Plan) -> Iterator[_Look]:
         schedule = "" if options.schedule is None else f"--schedule {BEST} "
         for count in sorted(_other_counts(job), key=lambda count: (abs(count - plan.num_chunks), count)):
             yield _Look(options=f"{schedule}--chunks {count}", job=partial(_with_chunks, job, count))
+    if job.contest.group_sizes != "every" and any(FAMILIES[name].has_groups for name in _families(job)):
+        yield _Look(options=f"--group-size {EVERY}", job=partial(_with_every_group_size, job))
     if target.adapter and options.applied_file is None:
         yield _Look(options=f"--target {target.adapter}", job=partial(_with_target, job, target.adapter))
     configuration = options.configuration
@@ -118,6 +121,24 @@ def _with_chunks(job: PlanJob, count: int) -> PlanJob:
         options=options,
         schedule=BEST,
         contest=replace(job.contest, num_chunks=(count,)),
+        looks_elsewhere=False,
+    )
+
+
+def _families(job: PlanJob) -> Sequence[str]:
+    """Return the schedules of several chunks that the contest tried."""
+    target = job.options.target
+    assert target is not None
+    if max(job.contest.num_chunks) == 1:
+        return ()
+    return target.abilities(job.version).schedules if job.schedule == BEST else (job.schedule,)
+
+
+def _with_every_group_size(job: PlanJob) -> PlanJob:
+    return replace(
+        job,
+        options=replace(job.options, group_size=EVERY),
+        contest=replace(job.contest, group_sizes="every"),
         looks_elsewhere=False,
     )
 

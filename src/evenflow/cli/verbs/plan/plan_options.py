@@ -230,5 +230,5 @@ class PlanOptions:
                 value=self.group_size,
                 rule=_("must be {every} for {title}, or not be given", every=EVERY, title=target.title),
                 place="--group-size",
-                remedy=_("leave it out: sizes that the framework can run are tried"),
+                remedy=_("leave it out: promising sizes are tried"),
             )
