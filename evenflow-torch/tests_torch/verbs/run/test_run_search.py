@@ -33,7 +33,7 @@ SEARCH = ("--schedule", "search")
         (("--ranks", 2, "--chunks", 1, "--memory", "500MB"), (*SEARCH, "--split-backward")),
         (("--ranks", 2), ("--schedule", "zb-h1", "--layers-per-rank", "4,2")),
         pytest.param(("--ranks", 4, "--memory", "500MB"), (*SEARCH, "--split-backward"), marks=pytest.mark.slow),
-        pytest.param(("--ranks", 3, "--chunks", 2, "--memory", "500MB"), SEARCH, marks=pytest.mark.slow),
+        pytest.param(("--ranks", 3, "--chunks", 2, "--memory", "400MB"), SEARCH, marks=pytest.mark.slow),
     ],
 )
 def test_the_plan_trains_what_the_unsplit_model_does(
