@@ -55,7 +55,7 @@ def mesh_stages(
                 num_ranks=plan.num_ranks,
                 parameters=parameters,
                 gathered=gather_around(module, stage, on_mesh.gathered, parameters.before_use),
-                links=_links(plan, stage.index, taken.element_size(), pipeline),
+                links=_links(plan, stage.index, boundaries, pipeline),
                 index=stage.index,
                 num_stages=len(plan.stages),
                 device=settings.device,
@@ -85,13 +85,16 @@ def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
     return _like(boundaries[1], shape_of(layout.boxes[first.devices[0]]))
 
 
-def _links(plan: MeshPlan, index: int, item_bytes: int, pipeline: dist.ProcessGroup) -> Links:
+def _links(plan: MeshPlan, index: int, boundaries: Sequence[Tensor], pipeline: dist.ProcessGroup) -> Links:
+    """Return the exchanges of a stage; its neighbours plan the same messages, by the same sizes."""
+
     def exchange(source: int, target: int, *, backward: bool) -> StageExchange | None:
         if not (source >= 0 and target < len(plan.stages)):
             return None
         before, after = plan.stages[source].output, plan.stages[target].input
         assert before is not None
         layouts = (after, before) if backward else (before, after)
+        item_bytes = boundaries[max(source, target)].element_size()
         sender, receiver = (replace(layout, item_bytes=item_bytes) for layout in layouts)
         return StageExchange(plan_resharding(sender, receiver, plan.cluster), pipeline)
 
