@@ -119,6 +119,11 @@ def test_a_module_is_planned_for_the_processes_and_goes_on_with_others(tmp_path:
     ]
     assert losses[0][-1] < losses[0][0] / 2
     assert max(losses[1]) < losses[0][-1]
+    for printed, processes in ((first, 4), (again, 2)):
+        checked = [line for line in printed.splitlines() if line.startswith("checked")]
+        assert len(checked) == processes
+        assert all(line.endswith("differences 0") for line in checked)
+    assert any(int(line.split()[1]) for line in first.splitlines() if line.startswith("checked"))
 
 
 def test_evenflow_run_trains_on_files_and_goes_on_under_another_plan(tmp_path: Path) -> None:
