@@ -31,6 +31,7 @@ MIXTURE = {**CONFIG, "model_type": "mixtral", "num_local_experts": 4, "num_exper
 
 
 def planned(folder: Path, mesh: str, *options: str, config: dict[str, Any] = CONFIG) -> Path:
+    folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     plan = folder / "auto_plan.json"
     arguments = ["auto", "--model", str(folder / "config.json"), "--mesh", mesh, "--memory", "1GB", *FAST_INSIDE]
@@ -99,6 +100,17 @@ def test_replicas_of_a_plan_train_what_one_process_does(tmp_path: Path) -> None:
     assert (result["processes"], result["ranks"], result["data_parallel"]) == (4, 1, 2)
 
 
+@pytest.mark.parametrize(
+    "fixed", ["tensor=2,pipeline=2", pytest.param("data=2,pipeline=2,zero=3", marks=pytest.mark.slow)]
+)
+def test_adapters_train_alone_as_in_one_process(tmp_path: Path, fixed: str) -> None:
+    result = verified(planned(tmp_path, "1x4", "--fix", fixed), 4, "--lora", "3")
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+    assert result["adapter_rank"] == 3
+    assert result["losses"][-1] < result["losses"][0], "they learn"
+
+
 @pytest.mark.slow
 def test_eight_processes_train_what_one_does(tmp_path: Path) -> None:
     result = verified(planned(tmp_path, "2x4"), 8)
@@ -137,6 +149,32 @@ def test_dropout_draws_the_numbers_of_the_unsplit_model(tmp_path: Path) -> None:
     assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
 
 
+def checked(plan: Path, *options: str) -> Any:
+    arguments = ["run", str(plan), "--model", str(plan.with_name("config.json")), "--steps", "6", "--device", "cpu"]
+    with pytest.MonkeyPatch.context() as patch:
+        start_warm(patch)
+        return without_crashes(lambda: CliRunner().invoke(main, [*arguments, "--aa-everywhere", *options]))
+
+
+def test_devices_check_their_work(plan: Path, tmp_path: Path) -> None:
+    answer = tmp_path / "run.json"
+    done = checked(plan, "--inject-fault", "rank=1,step=4", "--json", str(answer))
+    assert done.exit_code == 5, done.stderr
+    report = json.loads(answer.read_text(encoding="utf-8"))["aa_check"]
+    assert {(one["rank"], one["step"]) for one in report["mismatches"]} == {(1, 4)}
+    assert [rank["checks"] > 0 for rank in report["ranks"]] == [True] * 4
+    assert done.stderr.count("A/A check: rank 1, ") == 1
+
+
+def test_replicas_of_devices_check_their_work_and_one_another(tmp_path: Path) -> None:
+    dropping = {**CONFIG, "attention_dropout": 0.2}
+    plan = planned(tmp_path, "1x2", "--fix", "tensor=2", config=dropping)
+    done = checked(plan, "--data-parallel", "2")
+    assert done.exit_code == 0, done.stderr
+    assert "no difference" in done.stdout
+    assert "neighbours: 4 layers done again by the next rank" in done.stdout
+
+
 def refused(plan: Path, *options: str) -> str:
     arguments = ["run", str(plan), "--model", str(plan.with_name("config.json")), *options]
     result = CliRunner().invoke(main, arguments)
@@ -146,7 +184,8 @@ def refused(plan: Path, *options: str) -> str:
 
 def test_what_does_not_fit_the_plan_is_refused_before_any_process(plan: Path) -> None:
     assert "made for, [4, 8]" in refused(plan, "--seq", "16")
-    assert "--aa-check" in refused(plan, "--aa-check", "--steps", "8")
+    experts = planned(plan.parent / "experts", "1x2", "--fix", "expert=2,data=2", config=MIXTURE)
+    assert "must have no experts beside which adapters stand" in refused(experts, "--lora", "2")
     assert "layers" in refused(plan, "--layers", "3")
     other = plan.with_name("other.json")
     fields = json.loads(plan.read_text(encoding="utf-8"))
