@@ -48,6 +48,7 @@ class MessageCheck:
         """Places of the flipped bits, in words."""
         self.num_received = 0
         """Messages whose checksums were compared."""
+        self._num_messages = int(most)
 
     def taken(self, op: Op, stage: RuntimeStage, microbatch: int) -> None:
         """Note what has arrived for an action of a stage on one device."""
@@ -76,7 +77,7 @@ class MessageCheck:
         self, op: Op, receiver: int, microbatch: int, number: int, message: BoxMessage, tensor: Tensor
     ) -> None:
         """Note a message between stages on several devices; see `evenflow_torch.run.engine.runtime_stage.Witness`."""
-        place = direction_of(op), receiver, microbatch, number
+        place = direction_of(op), receiver, microbatch, number % self._num_messages  # other shapes may need more
         if message.receiver == dist.get_rank(self._pipe.replicas.pipeline):
             self._arrived(place, message.sender, tensor)
         elif self.is_checked:

@@ -42,12 +42,12 @@ class MessageSums:
     def sent(self, message: Message, tensor: Tensor) -> None:
         """Note the tensor that a stage is going to receive."""
         direction, *place = message
-        self._sums[(_DIRECTIONS.index(direction), _SENT, *place)] = checksum(tensor)
+        self._sums[(_DIRECTIONS.index(direction), _SENT, *place)] += checksum(tensor)
 
     def received(self, message: Message, tensor: Tensor) -> None:
         """Note the tensor that a stage has received."""
         direction, *place = message
-        self._sums[(_DIRECTIONS.index(direction), _RECEIVED, *place)] = checksum(tensor)
+        self._sums[(_DIRECTIONS.index(direction), _RECEIVED, *place)] += checksum(tensor)
 
     def start(self, num_mismatches: int) -> None:
         """Begin to tell all ranks the sums of the step, and what this one has seen; every rank calls it."""

@@ -1,5 +1,6 @@
 """A stage of the runtime on several devices."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenflow.schedule import Op
+from evenflow_torch.run.engine.packing import Boundary
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage, post
 from evenflow_torch.run.engine.torch_names import forget_forward, kept_of
 from evenflow_torch.run.mesh.exchange import Note, StageExchange
@@ -24,6 +26,17 @@ class Links:
     activations_out: StageExchange | None
     gradients_in: StageExchange | None
     gradients_out: StageExchange | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherShape:
+    """What a stage on several devices exchanges for microbatches of one shape."""
+
+    links: Links
+    taken: tuple[int, ...]
+    """Shape of this device's part of the input."""
+    handed_over: tuple[int, ...] | None
+    """Shape of this device's part of the output; None where there is no next stage."""
 
 
 class MeshStage(RuntimeStage):
@@ -42,6 +55,7 @@ class MeshStage(RuntimeStage):
         rank: int,
         num_ranks: int,
         links: Links,
+        links_for: Callable[[Sequence[int]], OtherShape],
         parameters: MeshParameters,
         gathered: GatheredLayers,
         example_output: Tensor,
@@ -52,7 +66,22 @@ class MeshStage(RuntimeStage):
         self._gathered = gathered
         self.group_rank, self.group_size = rank, num_ranks
         self.links = links
+        self._links_for = links_for
+        self._shapes: dict[tuple[int, ...], OtherShape] = {}
         self._arriving: dict[tuple[StageExchange, int], list[dist.P2POp]] = {}
+
+    def run_with(self, shape: tuple[int, ...], num_microbatches: int) -> None:
+        """Exchange what crosses for microbatches of a shape, from now on; raise InputError where devices cannot."""
+        if shape not in self._shapes:
+            self._shapes[shape] = self._links_for(shape)
+        chosen = self._shapes[shape]
+        self.links = chosen.links
+        taken, handed_over = self.example_input, self.example_output
+        if not self.is_first:
+            taken = torch.empty(chosen.taken, dtype=taken.dtype, device="meta")
+        if chosen.handed_over is not None:
+            handed_over = torch.empty(chosen.handed_over, dtype=handed_over.dtype, device="meta")
+        self.cross([(Boundary(tensor=taken), Boundary(tensor=handed_over))] * num_microbatches)
 
     def _warmup_forward_vote(self, has_backward: bool, received_acc: Tensor | None = None) -> Tensor:
         """Ask nobody: all shapes are given on every stage."""
