@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 from evenflow.cli.main import main
 from tests_torch.run.warm_ranks import start_warm, without_crashes
+from tests_torch.run.warm_scripts import run_script
 from tests_torch.verbs.run.run_plans import written
+from tests_torch.verbs.run.test_run_elastic import SCRIPT
 
 pytestmark = pytest.mark.processes
 
@@ -140,6 +142,32 @@ def test_a_training_goes_on_from_its_checkpoint_on_other_devices_and_in_one_proc
     resume = ["--resume", str(saved / "step-00000004")]
     assert trained(other, *resume) == pytest.approx(losses[4:], rel=1e-11)
     assert trained(alone, *resume, *sizes) == pytest.approx(losses[4:], rel=1e-11)
+
+
+def test_a_training_goes_on_with_fewer_devices_as_if_all_were_there(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_warm(monkeypatch)
+    arguments = ["run", str(plan), "--model", str(plan.with_name("config.json")), "--dtype", "float64"]
+    arguments += ["--device", "cpu", "--lr", "0.01"]
+    metrics, whole = tmp_path / "m.jsonl", tmp_path / "whole.jsonl"
+    done = without_crashes(
+        lambda: CliRunner().invoke(main, [*arguments, "--steps", "8", "--metrics", str(whole), "--overwrite"])
+    )
+    assert done.exit_code == 0, done.stderr
+    arguments += ["--save", str(tmp_path / "saved"), "--elastic", "--metrics", str(metrics)]
+    begun = CliRunner().invoke(main, [*arguments, "--steps", "4"])
+    assert begun.exit_code == 0, begun.stderr
+    (tmp_path / "main.py").write_text(SCRIPT, encoding="utf-8")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "test")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    run_script(tmp_path, "main.py", *arguments, "--steps", "8", processes=2)
+    told = [[json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] for path in (whole, metrics)]
+    assert [line["step"] for line in told[1]] == list(range(1, 9))
+    losses = [[line["loss"] for line in lines] for lines in told]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-11)
+    (again,) = (tmp_path / "saved").glob("plan-*-for-2.json")
+    assert json.loads(again.read_text(encoding="utf-8"))["cluster"]["mesh"] == [1, 2]
 
 
 def test_dropout_draws_the_numbers_of_the_unsplit_model(tmp_path: Path) -> None:
