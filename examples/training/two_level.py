@@ -1,5 +1,7 @@
 """A module of one's own, planned with evenflow.auto for the processes that are there, trained, and gone on with.
 
+Every device does work again in the bubbles of the plan, and compares.
+
 torchrun --nproc-per-node 4 examples/training/two_level.py
 """
 
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 import evenflow
 from evenflow import auto
+from evenflow.run import AACheck, plan_checks
 
 WIDTH, SAMPLES, MICROBATCHES = 32, 4, 4
 
@@ -46,14 +49,16 @@ def planned(devices: int) -> Any:
         found = auto.plan(model, microbatch, nodes, num_microbatches=MICROBATCHES, fixed=decided)
         for stage in found.stages:
             print(f"stage on devices {list(stage.devices)}: {stage.use.words}", flush=True)
-        answer = [(found.simulation.plan, found.mesh_plan)]
+        checks = plan_checks(found.simulation.timeline, found.simulation.costs)
+        answer = [(found.simulation.plan, found.mesh_plan, checks)]
     dist.broadcast_object_list(answer)
     return answer[0]
 
 
 def main() -> None:
     dist.init_process_group("gloo")
-    plan, mesh_plan = planned(dist.get_world_size())
+    torch.use_deterministic_algorithms(True)  # the second time must give the same bits
+    plan, mesh_plan, checks = planned(dist.get_world_size())
     torch.manual_seed(0)  # the same model on every rank; each keeps its own part
     model = nn.Sequential(*(Block() for _ in range(4)))
     pipe = evenflow.run.pipeline(plan, model, nn.functional.mse_loss, batch(0), mesh_plan=mesh_plan)
@@ -61,13 +66,16 @@ def main() -> None:
     folder = Path("checkpoint")
     if folder.exists():  # of any other plan, and any other number of processes
         pipe.load(folder, optimizer)
+    check = AACheck(pipe, checks[pipe.rank])
     for step in range(pipe.num_steps, pipe.num_steps + 6):
         optimizer.zero_grad()
-        loss = pipe.step(batch(step))
-        optimizer.step()
+        loss = check.step(batch(step))  # instead of pipe.step
+        check.update(optimizer)  # instead of optimizer.step
         if loss is not None and pipe.is_first_device:
             print(f"step {step}: loss {float(loss):.6f}", flush=True)
     pipe.save(folder, optimizer)
+    audit = check.audit()
+    print(f"checked: {audit.num_checks} again, {audit.num_messages} messages, differences {len(audit.mismatches)}")
     dist.destroy_process_group()
 
 

@@ -119,6 +119,11 @@ def test_a_module_is_planned_for_the_processes_and_goes_on_with_others(tmp_path:
     ]
     assert losses[0][-1] < losses[0][0] / 2
     assert max(losses[1]) < losses[0][-1]
+    for printed, processes in ((first, 4), (again, 2)):
+        checked = [line for line in printed.splitlines() if line.startswith("checked")]
+        assert len(checked) == processes
+        assert all(line.endswith("differences 0") for line in checked)
+    assert any(int(line.split()[1]) for line in first.splitlines() if line.startswith("checked"))
 
 
 def test_evenflow_run_trains_on_files_and_goes_on_under_another_plan(tmp_path: Path) -> None:
@@ -176,3 +181,19 @@ def test_the_trainer_of_transformers_goes_on_with_replicas_and_under_another_pla
         assert again["eval_loss"] == pytest.approx(whole["eval_loss"], rel=1e-5)
     written = AutoModelForCausalLM.from_pretrained(tmp_path / "again4" / "trained" / "checkpoint-10")
     assert sum(parameter.numel() for parameter in written.parameters()) > 0
+
+
+def test_fine_tuning_on_answers_alone_goes_on_with_replicas_and_under_another_plan(
+    planned: dict[int, str], tmp_path: Path
+) -> None:
+    whole = trained(tmp_path / "whole", "fine_tuning.py", planned[2], "12", processes=2)
+    losses = losses_of("\n".join(whole), "step")
+    assert len(losses) == 12
+    assert losses[-1] < 0.8 * losses[0]
+    trained(tmp_path / "parts", "fine_tuning.py", planned[2], "5", processes=2)
+    for ranks, processes in ((1, 1), (2, 4)):
+        folder = tmp_path / f"again{processes}"
+        shutil.copytree(tmp_path / "parts", folder)
+        again = "\n".join(trained(folder, "fine_tuning.py", planned[ranks], "12", processes=processes))
+        assert losses_of(again, "step") == pytest.approx(losses[5:], rel=1e-5)
+        assert losses_of(again, "held out") == pytest.approx(losses_of("\n".join(whole), "held out"), rel=1e-5)

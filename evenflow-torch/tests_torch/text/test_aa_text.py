@@ -105,6 +105,18 @@ def test_a_report_says_what_was_found_what_it_cost_and_what_was_not_checked() ->
     assert verdict(clean) == ""
 
 
+def test_neighbours_are_said_to_be_there_or_not() -> None:
+    def text(**changes: int) -> str:
+        return audit_text(
+            AAReport(ranks=[audit(), audit(**changes)], num_checked_steps=2, checked_step_ns=1, plain_step_ns=1)
+        )
+
+    assert "neighbours: 3 layers done again by the next rank, all within 32" in text(
+        num_neighbour_checks=3, neighbour_steps=32
+    )
+    assert "neighbours: none, so that nothing sees a fault that is stuck" in text()
+
+
 def test_of_many_mismatches_the_first_are_shown() -> None:
     ranks = [audit(mismatches=[mismatch(step) for step in range(9)])]
     text = verdict(AAReport(ranks=ranks, num_checked_steps=9, checked_step_ns=1, plain_step_ns=1))

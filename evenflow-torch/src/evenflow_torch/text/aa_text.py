@@ -164,8 +164,13 @@ def _beside(report: AAReport) -> list[str]:
             "neighbours: {count:,} layers done again by the next rank, all within {steps} steps with checks; {ms:,.3f} "
             "ms each time, after the step",
             count=sum(rank.num_neighbour_checks for rank in ranks),
-            steps=max(rank.neighbour_steps for rank in ranks),
+            steps=steps,
             ms=milliseconds(max(rank.neighbour_ns for rank in ranks)),
+        )
+        if (steps := max(rank.neighbour_steps for rank in ranks))
+        else _(
+            "neighbours: none, so that nothing sees a fault that is stuck: there are no replicas, and one rank, or "
+            "ranks with unlike numbers of devices"
         ),
     ]
 

@@ -1,5 +1,7 @@
 """Recomputation runs what the plan says once more, and nothing else."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from torch import nn
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow_torch.models.rows import as_row
-from evenflow_torch.run.engine.recompute_layers import check_kinds, kinds_of_cell
+from evenflow_torch.run.engine.recompute_layers import check_kinds, forward_of, kinds_of_cell
 from tests_torch.run.models import batch, llama, row, stage_modules
 
 
@@ -24,6 +26,24 @@ def test_a_kind_without_sub_modules_is_refused() -> None:
     with pytest.raises(InputError, match=r"0 lacks self_attn.*recompute_modules"):
         check_kinds(plan, as_row(row(2)).parts)
     check_kinds(plan, as_row(row(2)).parts[1:3], {"select": ("1",)})
+
+
+def test_every_backward_of_a_graph_recomputes_in_a_context_of_its_own() -> None:
+    opened: list[str] = []
+
+    @contextmanager
+    def inside() -> Iterator[None]:
+        opened.append("begin")
+        try:
+            yield
+        finally:
+            opened.append("end")
+
+    (part,) = as_row([nn.Linear(2, 2)]).parts
+    output = forward_of(part, "full", inside=inside)(torch.ones(1, 2, requires_grad=True)).sum()
+    for _ in range(2):
+        output.backward(retain_graph=True)
+    assert opened == ["begin", "end"] * 2
 
 
 def test_names_of_a_set_are_those_of_some_layer() -> None:

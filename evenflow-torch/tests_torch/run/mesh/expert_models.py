@@ -18,7 +18,7 @@ from evenflow.schedule import schedule_of
 from evenflow_torch.models.experts.capacity import limit_experts
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import as_row
-from evenflow_torch.run import pipeline
+from evenflow_torch.run import Pipeline, pipeline
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import norm_in_float64
 from tests_torch.run.cases import NUM_STEPS, Answer
@@ -97,9 +97,7 @@ def mesh_plan(plan: Plan, model: ModelRow, ranks: Sequence[On]) -> MeshPlan:
 def expert_case(kind: str, plan: Plan, ranks: tuple[On, ...], rank: int, *, capacity: float | None = None) -> Answer:
     """Two steps on the meshes against the library's own loop over experts in the unsplit model."""
     data = batch(plan)
-    layered = as_row(model(kind, plan.num_layers))
-    where = replace(mesh_plan(plan, layered, ranks), expert_capacity=capacity)
-    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
+    pipe, where = expert_pipeline(kind, plan, ranks, data, capacity=capacity)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = model(kind, plan.num_layers)
     dropped = [0]
@@ -112,6 +110,14 @@ def expert_case(kind: str, plan: Plan, ranks: tuple[On, ...], rank: int, *, capa
     (NUM_STEPS * expected).backward()
     answer = compared(pipe, whole, rank, last=losses[-1], expected=expected)
     return answer if capacity is None else replace(answer, found=dropped[0])
+
+
+def expert_pipeline(
+    kind: str, plan: Plan, ranks: tuple[On, ...], data: Any, *, capacity: float | None = None
+) -> tuple[Pipeline, MeshPlan]:
+    layered = as_row(model(kind, plan.num_layers))
+    where = replace(mesh_plan(plan, layered, ranks), expert_capacity=capacity)
+    return pipeline(plan, layered, loss_fn, data, mesh_plan=where), where
 
 
 def _count(dropped: list[int], _module: nn.Module, given: tuple[torch.Tensor, ...]) -> None:

@@ -24,11 +24,13 @@ from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.layout import TensorLayout
 from evenflow.cluster.mesh_plan import AttentionOnMesh, MeshPlan, Product, RowExchange, StageOnMesh
 from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement
+from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.schedule import Op, schedule_of
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run import Pipeline, pipeline
+from evenflow_torch.run.aa.aa_check import AACheck
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import norm_in_float64
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients
@@ -36,6 +38,7 @@ from evenflow_torch.run.mesh import mesh_parameters, moving
 from evenflow_torch.run.mesh.gathered import GatheredLayers, GatheredParameter
 from evenflow_torch.run.mesh.moving import Moving
 from tests_torch.auto import fused_models
+from tests_torch.run.aa.aa_models import checks_of
 from tests_torch.run.cases import NUM_STEPS, Answer
 from tests_torch.run.models import VOCABULARY, llama, loss_fn
 from tests_torch.run.replicas.loop_cases import PADDING, num_tokens, sum_over_tokens
@@ -190,6 +193,38 @@ def mesh_case(
     wanted_norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in whole.parameters()])
     norm_error = abs(float(pipe.clip_grad_norm_(float("inf")) / wanted_norm) - 1)
     return replace(answer, error=max(answer.error, norm_error), names=tuple(pipe.state_dict()))
+
+
+def shapes_case(
+    plan: Plan, ranks: tuple[On, ...], rank: int, *, shapes: Sequence[tuple[int, int]], is_checked: bool = False
+) -> Answer:
+    """Steps with microbatches of several shapes, trained and evaluated, against the unsplit model."""
+    layered = as_row(model(plan))
+    pipe = pipeline(plan, layered, loss_fn, batch(plan), mesh_plan=mesh_plan(plan, layered, ranks))
+    check = AACheck(pipe, checks_of(pipe.schedule, pipe.rank)) if is_checked else None
+    whole, losses, expected = model(plan), [], torch.zeros(())
+    for shape in (*shapes, *shapes[:1]):
+        data = batch(plan, *shape)
+        losses.append(pipe.step(data) if check is None else check.step(data))
+        expected = loss_fn(whole(data[0]).logits, data[1])
+        expected.backward()
+        evaluated = pipe.evaluate(data)
+        if evaluated is not None:
+            assert abs(float(evaluated / expected.detach()) - 1) < 1e-12
+    answer = compared(pipe, whole, rank, last=losses[-1], expected=expected)
+    return answer if check is None else replace(answer, found=check.mismatches)
+
+
+def refused_shapes_case(plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
+    """What is said of shapes that the devices of the plan cannot share, on every device before anything runs."""
+    layered = as_row(model(plan))
+    pipe = pipeline(plan, layered, loss_fn, batch(plan), mesh_plan=mesh_plan(plan, layered, ranks))
+    said = []
+    for inputs, targets in (batch(plan, 3), batch(plan, SAMPLES, 5), tuple(one[:-1] for one in batch(plan))):
+        with pytest.raises(InputError) as refusal:
+            pipe.step((inputs, targets))
+        said.append(str(refusal.value))
+    return Answer(found=said)
 
 
 def tokens_on_mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
@@ -378,9 +413,9 @@ def model(plan: Plan, **options: Any) -> Any:
     return made
 
 
-def batch(plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
+def batch(plan: Plan, samples: int = SAMPLES, length: int = LENGTH) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(13)
-    inputs = torch.randint(VOCABULARY, (SAMPLES * plan.num_microbatches, LENGTH), generator=generator)
+    inputs = torch.randint(VOCABULARY, (samples * plan.num_microbatches, length), generator=generator)
     return inputs, torch.randint(VOCABULARY, inputs.shape, generator=generator)
 
 

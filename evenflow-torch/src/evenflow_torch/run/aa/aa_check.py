@@ -23,11 +23,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evenflow.aa import Check, Direction, RankChecks
-from evenflow.errors import InputError
+from evenflow.cluster import BoxMessage
 from evenflow.language import _
 from evenflow.schedule import Action, Op
 from evenflow_torch.run.aa.bits import flip_bit, num_different
-from evenflow_torch.run.aa.message_sums import MessageSums
+from evenflow_torch.run.aa.message_check import MessageCheck, direction_of
 from evenflow_torch.run.aa.neighbour import NEIGHBOUR_PERIOD, NeighbourCheck, first_tensor
 from evenflow_torch.run.aa.restored_state import Gradients, named_parameters, random_state, restored, set_apart
 from evenflow_torch.run.aa.update_check import UpdateCheck, update_slices
@@ -54,8 +54,8 @@ class _Forward:
 @dataclass(slots=True)
 class _Backward:
     root: Any
-    gradient: Tensor
-    """Gradient that came from the next stage."""
+    gradient: Tensor | None
+    """Gradient that came from the next stage, when the backward has ended; that of the loss is one."""
     hidden: Tensor
     hidden_gradient: Tensor | None = None
     parts: list[Gradients] = field(default_factory=list)
@@ -71,12 +71,6 @@ class AACheck:
     """
 
     def __init__(self, pipe: Pipeline, checks: RankChecks, *, faults: Sequence[Fault] = ()) -> None:
-        if pipe.mesh_plan is not None:
-            raise InputError(
-                rule=_("must not be given where stages have several devices, which cannot check their work yet"),
-                place=_("A/A check"),
-                remedy=_("leave it out"),
-            )
         self._pipe = pipe
         self._checks = checks
         self._faults = {fault.step: fault for fault in faults}
@@ -91,15 +85,10 @@ class AACheck:
         self._times_checked: Counter[tuple[int, Direction, int]] = Counter()
         self._check_ns: list[int] = []
         self._mismatches: list[Mismatch] = []
-        self._injected: list[str] = []
-        self._is_checked = False
-        self._sums = MessageSums(
-            pipe.schedule.num_stages, pipe.schedule.num_microbatches, pipe.stages[0].device, pipe.replicas.pipeline
-        )
-        self._num_messages = 0
+        self._messages = MessageCheck(pipe)
+        self._injected = self._messages.injected
         self._num_new = 0
         """Mismatches that the other ranks do not know of yet."""
-        self._message_fault: Fault | None = None
         trained = [(name, parameter) for name, parameter in pipe.named_parameters() if parameter.requires_grad]
         sizes = [parameter.numel() for _, parameter in trained]
         self._slices = [[trained[index] for index in one] for one in update_slices(sizes)]
@@ -122,9 +111,10 @@ class AACheck:
         self._finish_messages()
         turn = len(self._check_ns)
         now = self._checks.turn(turn) if check else ()
-        self._is_checked = check
+        self._messages.is_checked = check
         self._prepare(now)
-        exchanges = check and (turn % NEIGHBOUR_PERIOD == 0 or self._exchanges_due > 0)
+        is_due = turn % NEIGHBOUR_PERIOD == 0 or self._exchanges_due > 0
+        exchanges = check and is_due and self._neighbour.num_turns > 0
         if exchanges:
             self._neighbour.listen(len(self._exchange_ns), self._pipe.num_steps)
         try:
@@ -134,12 +124,12 @@ class AACheck:
             self._forwards.clear()
             self._backwards.clear()
             self._due.clear()
-            self._message_fault = None
+            self._messages.fault = None
         self.exchange_ns = 0
         if check:
             self._check_ns.append(sum(end - start for *_, start, end in self._recorder.rows()))
             self._collect()
-            self._sums.start(self._num_new)
+            self._messages.start(self._num_new)
             self._num_new = 0
         if exchanges:
             self._ask_neighbour()
@@ -193,7 +183,7 @@ class AACheck:
             mismatches=list(self._mismatches),
             injected=list(self._injected),
             rotation_steps=len(self._checks.rotation),
-            num_messages=self._num_messages,
+            num_messages=self._messages.num_received,
             num_updates=self._num_updates,
             update_steps=len(self._slices),
             update_ns=round(sum(self._update_ns) / max(1, len(self._update_ns))),
@@ -206,53 +196,22 @@ class AACheck:
     @contextmanager
     def computing(self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None = None) -> Iterator[None]:
         """Keep what a check or a fault needs; see `evenflow_torch.run.engine.runtime_stage.Witness`."""
-        self._receive(op, stage, microbatch)
+        self._messages.taken(op, stage, microbatch)
         self._neighbour.computing = (stage.stage_index, microbatch) if op is Op.F else None
         with self._repeatable(op, stage, microbatch, loss):
             yield
         self._neighbour.computing = None
-        if self._is_checked:
-            self._send(op, stage, microbatch)
+        self._messages.handed_over(op, stage, microbatch)
 
-    def _receive(self, op: Op, stage: RuntimeStage, microbatch: int) -> None:
-        """Spoil the message that a fault is for, and note the checksum of what has arrived for an action."""
-        direction = Direction.FORWARD if op is Op.F else Direction.BACKWARD
-        if op is Op.W or (stage.is_first if op is Op.F else stage.is_last):
-            return
-        tensor = (stage.args_recv_info if op is Op.F else stage.grad_recv_info)[microbatch][0].buffer
-        if tensor is None:  # nothing is trained up to here, and no gradient comes
-            return
-        fault = self._message_fault
-        if fault is not None and fault.microbatch in (None, microbatch) and fault.direction in (None, direction):
-            self._message_fault = None
-            flip_bit(tensor)
-            self._injected.append(
-                _(
-                    "the message to stage {stage}, microbatch {microbatch}, step {step}, {direction}",
-                    stage=stage.stage_index,
-                    microbatch=microbatch,
-                    step=fault.step + 1,
-                    direction=direction,
-                )
-            )
-        if self._is_checked:
-            self._sums.received(direction, stage.stage_index, microbatch, tensor.detach())
-            self._num_messages += 1
-
-    def _send(self, op: Op, stage: RuntimeStage, microbatch: int) -> None:
-        """Note the checksum of what an action hands over."""
-        if op is Op.F and not stage.is_last:
-            (output,), _inputs = kept_of(stage, microbatch)
-            self._sums.sent(Direction.FORWARD, stage.stage_index + 1, microbatch, output.detach())
-        elif op in (Op.B, Op.I) and not stage.is_first:
-            (gradient,) = stage.bwd_cache[microbatch]
-            if gradient is not None:
-                self._sums.sent(Direction.BACKWARD, stage.stage_index - 1, microbatch, gradient)
+    def crossing(
+        self, op: Op, receiver: int, microbatch: int, number: int, message: BoxMessage, tensor: Tensor
+    ) -> None:
+        """Note a message between stages on several devices; see `evenflow_torch.run.engine.runtime_stage.Witness`."""
+        self._messages.crossing(op, receiver, microbatch, number, message, tensor)
 
     @contextmanager
     def _repeatable(self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None) -> Iterator[None]:
-        direction = Direction.FORWARD if op is Op.F else Direction.BACKWARD
-        key = (stage.stage_index, microbatch, direction)
+        key = (stage.stage_index, microbatch, direction_of(op))
         is_faulty = key == self._faulty
         if key not in self._wanted and not is_faulty:
             yield
@@ -284,7 +243,7 @@ class AACheck:
         if not root.requires_grad:  # nothing to train up to here
             yield
             return
-        gradient = torch.ones_like(root) if loss is not None else stage.grad_recv_info[microbatch][0].buffer
+        gradient = None if loss is None else torch.ones_like(root)
         kept = _Backward(root=torch.autograd.graph.get_gradient_edge(root), gradient=gradient, hidden=hidden)
         del output, root
         gradients: Gradients = {}
@@ -294,6 +253,8 @@ class AACheck:
         try:
             with set_apart(parameters, gradients):
                 yield
+                if loss is None:
+                    kept.gradient = stage.grad_recv_info[microbatch][0].buffer
                 (kept.hidden_gradient,) = stage.bwd_cache[microbatch]
                 if is_faulty:
                     own = (parameter.grad for parameter in parameters.values())
@@ -315,7 +276,7 @@ class AACheck:
         if fault.kind is FaultKind.PRODUCT:
             self._faulty = self._place_of(fault, checks)
         elif fault.kind is FaultKind.MESSAGE:
-            self._message_fault = fault
+            self._messages.fault = fault
         elif fault.kind is FaultKind.UPDATE:
             self._update_fault = fault
         else:
@@ -385,6 +346,7 @@ class AACheck:
             weights = stage.dw_builder() if stage.dw_builder is not None else None
             if weights is not None and not split:
                 weights()
+        stage.backward_ended_alone()
         if weights is not None and split:
             with set_apart(parameters, parts[1], merge=False):
                 weights()
@@ -424,16 +386,14 @@ class AACheck:
 
         What the ranks of another pipeline have seen in messages is known one step with checks later.
         """
-        ranks, replicas = self._pipe.schedule.stage_ranks, self._pipe.replicas
-        differing, num_seen = self._sums.finish()
-        for direction, stage, microbatch in differing:
-            if stage in self._stages:
-                sender = stage - 1 if direction is Direction.FORWARD else stage + 1
+        differing, num_seen = self._messages.finish()
+        for (direction, stage, microbatch, _number), sender in differing:
+            if sender is not None:
                 self._differs(
                     stage=stage, microbatch=microbatch, direction=direction, tensor="message",
-                    evidence=Evidence.MESSAGE, other_rank=replicas.process_of(int(ranks[sender])),
+                    evidence=Evidence.MESSAGE, other_rank=sender,
                 )  # fmt: skip
-        if num_seen or (differing and replicas.count == 1):
+        if num_seen or (differing and self._pipe.replicas.count == 1):
             self._exchanges_due = self._neighbour.num_turns
 
     def _ask_neighbour(self) -> None:

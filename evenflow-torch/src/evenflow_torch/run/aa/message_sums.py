@@ -12,6 +12,9 @@ from evenflow_torch.run.aa.bits import checksum
 _DIRECTIONS = list(Direction)
 _SENT, _RECEIVED = range(2)
 
+Message = tuple[Direction, int, int, int]
+"""Direction, receiving stage, microbatch, and number among those that carry the same."""
+
 
 class MessageSums:
     """The checksums of all messages of a step, of which each rank knows those that it sends and receives.
@@ -22,19 +25,29 @@ class MessageSums:
     """
 
     def __init__(
-        self, num_stages: int, num_microbatches: int, device: torch.device, pipeline: dist.ProcessGroup
+        self,
+        num_stages: int,
+        num_microbatches: int,
+        device: torch.device,
+        pipeline: dist.ProcessGroup,
+        *,
+        num_messages: int = 1,
     ) -> None:
+        """At most `num_messages` carry what an action takes: several, where stages lie on several devices."""
         self._pipeline = pipeline
-        self._sums = torch.zeros(len(_DIRECTIONS), 2, num_stages, num_microbatches, dtype=torch.int64, device=device)
+        shape = len(_DIRECTIONS), 2, num_stages, num_microbatches, num_messages
+        self._sums = torch.zeros(shape, dtype=torch.int64, device=device)
         self._flying: tuple[Sequence[dist.Work], Tensor, Tensor] | None = None
 
-    def sent(self, direction: Direction, stage: int, microbatch: int, tensor: Tensor) -> None:
-        """Note the tensor that `stage` is going to receive."""
-        self._sums[_DIRECTIONS.index(direction), _SENT, stage, microbatch] = checksum(tensor)
+    def sent(self, message: Message, tensor: Tensor) -> None:
+        """Note the tensor that a stage is going to receive."""
+        direction, *place = message
+        self._sums[(_DIRECTIONS.index(direction), _SENT, *place)] += checksum(tensor)
 
-    def received(self, direction: Direction, stage: int, microbatch: int, tensor: Tensor) -> None:
-        """Note the tensor that `stage` has received."""
-        self._sums[_DIRECTIONS.index(direction), _RECEIVED, stage, microbatch] = checksum(tensor)
+    def received(self, message: Message, tensor: Tensor) -> None:
+        """Note the tensor that a stage has received."""
+        direction, *place = message
+        self._sums[(_DIRECTIONS.index(direction), _RECEIVED, *place)] += checksum(tensor)
 
     def start(self, num_mismatches: int) -> None:
         """Begin to tell all ranks the sums of the step, and what this one has seen; every rank calls it."""
@@ -43,10 +56,10 @@ class MessageSums:
         self._flying = works, self._sums, seen
         self._sums = torch.zeros_like(self._sums)
 
-    def finish(self) -> tuple[list[tuple[Direction, int, int]], int]:
+    def finish(self) -> tuple[list[Message], int]:
         """Return the messages that arrived differently, and how many mismatches all ranks had seen.
 
-        A message is its direction, receiving stage and microbatch. There are none where nothing was started.
+        There are none where nothing was started.
         """
         if self._flying is None:
             return [], 0
@@ -54,4 +67,4 @@ class MessageSums:
         for work in works:
             work.wait()
         places = (sums[:, _SENT] != sums[:, _RECEIVED]).nonzero().tolist()
-        return [(_DIRECTIONS[direction], stage, microbatch) for direction, stage, microbatch in places], int(seen)
+        return [(_DIRECTIONS[direction], *place) for direction, *place in places], int(seen)

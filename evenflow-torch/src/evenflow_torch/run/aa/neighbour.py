@@ -3,6 +3,8 @@
     rank 0   layer, input  ->  rank 1   layer, input  ->  rank 2   layer, input  ->  rank 0
 
 Where there are replicas, the next one with the same stages takes turns with the next rank: it has a layer like each.
+Where a rank has several devices, these do a layer together, each with its parts of the tensors, and so do those of the
+next rank, or of the replica: the devices at the same place of both meshes are neighbours.
 
 The next rank puts the parameters that it gets into the place of those of a layer of its own that is built alike. Both
 do a forward on the input that the layer had in the step, and a backward with the output in place of the gradient, and
@@ -11,19 +13,23 @@ compare checksums of the results and of the output in the step. A faulty rank di
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Replicate
 from torch.func import functional_call
 from torch.utils._pytree import tree_map
 
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.aa.bits import checksum
+from evenflow_torch.run.aa.shares import how_it_lies, on_own_mesh, rings_of, without_mesh
 from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.mesh.local_operators import on_mesh
+from evenflow_torch.run.mesh.stage_modules import MeshStageModule
 from evenflow_torch.run.replicas.gathered_again import whole
 
 NEIGHBOUR_PERIOD = 16
@@ -66,9 +72,11 @@ class NeighbourCheck:
             (stage, part) for stage in pipe.stages for part in stage.submod.parts
         ]
         self._num_microbatches = pipe.schedule.num_microbatches
-        replicas = pipe.replicas
-        rings = replicas.alike, [replicas.process_of(rank) for rank in range(pipe.schedule.num_ranks)]
-        self._rings = [ring for ring in rings if len(ring) > 1]
+        self._builds = {id(part.module): _build(part.module) for _, part in self._parts}
+        if pipe.mesh_plan is not None:
+            for stage, part in self._parts:
+                self._builds[id(part.module)] += how_it_lies(pipe.mesh_plan, stage.stage_index, part)
+        self._rings = rings_of(pipe.replicas, pipe.schedule.num_ranks, pipe.mesh_plan)
         """Processes in a row, of which each does layers of the one before again; the two take turns."""
         self._ring: Sequence[int] = ()
         """That of the exchange that comes next."""
@@ -79,8 +87,8 @@ class NeighbourCheck:
         self._output: Tensor | None = None
         own = torch.tensor([len(self._parts)], device=pipe.stages[0].device)
         dist.all_reduce(own, op=dist.ReduceOp.MAX)
-        self.num_turns = int(own) * max(1, len(self._rings))
-        """Exchanges until every layer of every rank has been done again."""
+        self.num_turns = int(own) * len(self._rings)
+        """Exchanges until every layer of every rank has been done again; none where no other process has one alike."""
 
     @property
     def layers(self) -> list[str]:
@@ -89,8 +97,8 @@ class NeighbourCheck:
 
     def listen(self, number: int, step: int) -> None:
         """Keep the call of the layer and microbatch whose turn it is, in the step that follows."""
-        turn, place = divmod(number, max(1, len(self._rings)))
-        self._ring = self._rings[place] if self._rings else ()
+        turn, place = divmod(number, len(self._rings))
+        self._ring = self._rings[place]
         stage, part = self._parts[turn % len(self._parts)]
         microbatch = turn // len(self._parts) % self._num_microbatches
         cuda = stage.device.type == "cuda"
@@ -105,9 +113,9 @@ class NeighbourCheck:
             if not taken or self._call is not None:
                 return
             state, tensors = taken[0]
-            self._output = first_tensor(output).detach().clone()
+            self._output = _local(first_tensor(output)).detach().clone()
             self._call = _Call(
-                name=part.path or part.name, step=step, microbatch=microbatch, build=_build(module),
+                name=part.path or part.name, step=step, microbatch=microbatch, build=self._builds[id(module)],
                 splits=stage.dw_builder is not None, tensors=tensors, arguments=tree_map(_kept, arguments),
                 named=tree_map(_kept, dict(named)), random_state=state, sums=[],
             )  # fmt: skip
@@ -133,7 +141,7 @@ class NeighbourCheck:
             return Compared(rank=before, layer=name, microbatch=0, differs=None)
         other: _Call = pickle.loads(packed)
         alike = [(stage.dw_builder is not None, part.module) for stage, part in self._parts
-                 if _build(part.module) == other.build]  # fmt: skip
+                 if self._builds[id(part.module)] == other.build]  # fmt: skip
         differs = None
         if alike:
             splits, own = min(alike, key=lambda one: one[0])
@@ -145,6 +153,12 @@ class NeighbourCheck:
     def _again(self, module: nn.Module, call: _Call, *, has_backward: bool) -> list[int]:
         """Do a call again in a layer of this rank; all replicas do so at the same place."""
         stage = next(stage for stage, part in self._parts if part.module is module)
+        if isinstance(stage.submod, MeshStageModule):
+            call.tensors, call.arguments, call.named = on_own_mesh(
+                (call.tensors, call.arguments, call.named), stage.submod.mesh
+            )
+            with on_mesh():
+                return _sums(module, call, has_backward=has_backward)
         with whole(stage, self._pipe.runtime):
             return _sums(module, call, has_backward=has_backward)
 
@@ -154,7 +168,8 @@ def _packed(call: _Call | None) -> tuple[str, bytes | None] | None:
     if call is None:
         return None
     try:
-        return call.name, pickle.dumps(call)
+        tensors, arguments, named = without_mesh((call.tensors, call.arguments, call.named))
+        return call.name, pickle.dumps(replace(call, tensors=tensors, arguments=arguments, named=named))
     except (pickle.PicklingError, TypeError, AttributeError):
         return call.name, None
 
@@ -210,12 +225,17 @@ class _Both(nn.Module):
 
     def forward(self, arguments: tuple[Any, ...], named: dict[str, Any], has_backward: bool) -> list[Tensor]:
         output = first_tensor(self.layer(*arguments, **named))
+        own = _local(output).detach().clone()
+        if isinstance(output, DTensor):  # parts of a sum are no gradient, and those of a masked one must be added
+            output = output.redistribute(
+                placements=[Replicate() if placement.is_partial() else placement for placement in output.placements]
+            )
         if not has_backward:
-            return [output.detach()]
+            return [own]
         wanted = [value for value in (*arguments, *self.layer.parameters()) if isinstance(value, Tensor)]
         wanted = [value for value in wanted if value.requires_grad]
         gradients = torch.autograd.grad(output, wanted, output.detach(), allow_unused=True)
-        return [output.detach(), *(gradient for gradient in gradients if gradient is not None)]
+        return [own, *(gradient for gradient in gradients if gradient is not None)]
 
 
 def _build(module: nn.Module) -> str:
@@ -233,6 +253,12 @@ def _build(module: nn.Module) -> str:
 def _tensors(module: nn.Module, *, copies: bool = True) -> dict[str, Tensor]:
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     return {name: tensor.detach().clone() if copies else tensor for name, tensor in tensors.items()}
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """Return this device's part without an operator on the whole, which masked parts of a sum do not take."""
+    local: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return local
 
 
 def _kept(value: Any) -> Any:

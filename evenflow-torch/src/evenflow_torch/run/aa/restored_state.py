@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.spread_tensors import copied
 from evenflow_torch.run.engine.torch_names import version_of
 
 Gradients = dict[str, Tensor]
@@ -42,7 +43,7 @@ def set_apart(
                     continue
                 gradients[name] = gradient
                 if merge and there is None:
-                    parameter.grad = gradient.clone()  # later ones are added to it
+                    parameter.grad = copied(gradient)  # later ones are added to it
                 elif merge:
                     there.add_(gradient)
 

@@ -173,7 +173,7 @@ def pipeline(
     )
     watch = rank_watch(rank_timeout_s)
     pipe = Pipeline(
-        rank_stages, schedule, example=samples, mesh_plan=mesh_plan, watch=watch,
+        rank_stages, schedule, mesh_plan=mesh_plan, watch=watch,
         host_link=host_link if any(map(is_on_host, plan.used_kinds)) else None,
     )  # fmt: skip
     if weights is not None:

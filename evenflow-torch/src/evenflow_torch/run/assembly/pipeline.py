@@ -29,6 +29,7 @@ from evenflow_torch.run.engine.runtime import LossFunction, make_runtime
 from evenflow_torch.run.engine.runtime_stage import Crossing, Observer, RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
+from evenflow_torch.run.mesh.mesh_stage import MeshStage
 from evenflow_torch.run.mesh.stage_modules import MeshLoss, placed_like
 from evenflow_torch.run.replicas.averaged_gradients import AveragedGradients
 from evenflow_torch.run.replicas.replicas import Replicas
@@ -74,7 +75,6 @@ class Pipeline:
         rank_stages: RankStages,
         schedule: Schedule,
         *,
-        example: Samples,
         mesh_plan: MeshPlan | None = None,
         host_link: HostLink | None = None,
         watch: RankWatch | None = None,
@@ -108,7 +108,6 @@ class Pipeline:
         self._reader = rank_stages.reader
         self._traced = rank_stages.traced
         self._names = names_taken(self._parts())
-        self._shapes = example.shapes
 
     def _move_as_planned(self, host_link: HostLink) -> None:
         """Let the layers that wait on the host move when the plan says."""
@@ -191,13 +190,6 @@ class Pipeline:
         """Return the samples of a batch of shapes that can be run."""
         samples = self._reader.read(batch, place="batch")
         shapes = samples.shapes
-        if self.mesh_plan is not None and shapes != self._shapes:
-            raise InputError(
-                value=shapes,
-                rule=_("must have the shapes of the example batch, {shapes}", shapes=self._shapes),
-                place="batch",
-                remedy=_("drop or fill up the last batch of an epoch"),
-            )
         least = self.schedule.num_microbatches
         targets = samples.targets
         is_even = not isinstance(targets, Tensor) or (targets.dim() > 0 and len(targets) == samples.count)
@@ -212,6 +204,18 @@ class Pipeline:
                 place="batch",
                 remedy=_("drop or fill up the last batch of an epoch"),
             )
+        if self.mesh_plan is not None:
+            if samples.count % least:
+                raise InputError(
+                    value=samples.count,
+                    rule=_("must have a number of samples that the plan's {count} microbatches divide", count=least),
+                    place="batch",
+                    remedy=_("drop or fill up the last batch of an epoch"),
+                )
+            shape = tuple(samples.split(least)[0].hidden.shape)
+            for stage in self.stages:
+                if isinstance(stage, MeshStage):
+                    stage.run_with(shape, least)
         return samples
 
     def _prepared(self, samples: Samples) -> tuple[list[Tensor] | None, list[Any] | None, Tensor | None]:

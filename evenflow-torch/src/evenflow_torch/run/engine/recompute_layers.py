@@ -70,7 +70,22 @@ def forward_of(
 
 def inside_again(inside: Callable[[], AbstractContextManager[None]]) -> dict[str, Any]:
     """Return the options of `checkpoint` with which the second forward runs in the context that `inside` gives."""
-    return {"context_fn": lambda: (nullcontext(), inside())}
+    return {"context_fn": lambda: (nullcontext(), _Anew(inside))}
+
+
+class _Anew(AbstractContextManager[None]):
+    """A context that can be entered again: backwards that are checked compute the same forward a third time."""
+
+    def __init__(self, inside: Callable[[], AbstractContextManager[None]]) -> None:
+        self._inside = inside
+        self._entered: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        self._entered.append(self._inside())
+        self._entered[-1].__enter__()
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self._entered.pop().__exit__(*raised)
 
 
 def _on_device(kind: str) -> str:

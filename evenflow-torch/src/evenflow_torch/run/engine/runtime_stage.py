@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
+from evenflow.cluster import BoxMessage
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import Op
@@ -53,8 +54,16 @@ class Witness(Protocol):
     ) -> AbstractContextManager[None]:
         """Return a context for an action's work.
 
-        Before a backward, `kept_of` the stage and its ``grad_recv_info`` have its inputs; after it ``bwd_cache`` has
-        the gradient of its input. A backward of the last stage begins with `loss`.
+        Before a backward, `kept_of` the stage has its inputs; after it ``grad_recv_info`` has the gradient that came,
+        and ``bwd_cache`` that of its input. A backward of the last stage begins with `loss`.
+        """
+
+    def crossing(
+        self, op: Op, receiver: int, microbatch: int, number: int, message: BoxMessage, tensor: Tensor
+    ) -> None:
+        """Note one of the messages to the stage `receiver` for its action, where stages lie on several devices.
+
+        `number` is that of the message among all of these; it is handed over or has arrived.
         """
 
 

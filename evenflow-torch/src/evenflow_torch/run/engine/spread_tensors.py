@@ -31,3 +31,8 @@ def spreading(tensor: Tensor) -> Callable[[Tensor], Tensor]:
 def as_it_is(value: Any) -> Any:
     """Return the value."""
     return value
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """Return a copy that lies as `tensor`; torch's own copy of a partial sum adds the parts up."""
+    return spreading(tensor)(local_part(tensor).clone())

@@ -5,18 +5,22 @@
 Each expert of a layer has its own; routers have none. [arXiv:2106.09685, §4.1]
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from evenflow.cluster import REPLICATED, MeshPlan, Placement
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow_torch.models.experts.adapted import Beside, adapted_experts
 from evenflow_torch.models.experts.library import GivenExperts, experts_of, first_matrix, has_plain_gate, is_experts
 from evenflow_torch.models.families.row_modules import mix_in
 from evenflow_torch.models.parts import ModelRow
+from evenflow_torch.run.engine.stages import StageParts
 
 FIRST, SECOND = "adapter_a", "adapter_b"
 """Names of the two matrices, beside the weight of their product; behind the name of the product of experts."""
@@ -77,6 +81,38 @@ def train_adapters(model: ModelRow, rank: int, *, frozen_layers: int) -> None:
                     place="--lora",
                     remedy=_("run the plan with your framework, or --lora 0"),
                 )
+
+
+def with_adapters(plan: MeshPlan, stages: Sequence[StageParts]) -> MeshPlan:
+    """Return a plan of stages on several devices that places the adapters of these stages too.
+
+    Where a product is computed in columns, so is that of the second matrix; where in rows, that of the first. All else
+    of them is on every device.
+
+    Raises:
+        InputError: adapters of experts, whose tokens devices exchange.
+    """
+    placed = []
+    for stage, on_mesh in zip(stages, plan.stages, strict=True):
+        used = {**on_mesh.parameters, **on_mesh.gathered}
+        adapters: dict[str, Placement] = {}
+        for part in stage.parts:
+            for path, module in part.module.named_modules(prefix=part.path):
+                if isinstance(module, _AdaptedExperts):
+                    raise InputError(
+                        value=path,
+                        rule=_("must have no experts beside which adapters stand, where stages have several devices"),
+                        place="--lora",
+                        remedy=_("plan the pipeline alone with evenflow plan, or leave the experts' adapters out"),
+                    )
+                if isinstance(module, _Adapted):
+                    whole = used.get(f"{path}.weight", (REPLICATED,) * len(on_mesh.mesh))
+                    for name, dimension in ((FIRST, 1), (SECOND, 0)):
+                        adapters[f"{path}.{name}"] = tuple(
+                            dimension if split == dimension else REPLICATED for split in whole
+                        )
+        placed.append(replace(on_mesh, parameters={**on_mesh.parameters, **adapters}))
+    return replace(plan, stages=tuple(placed))
 
 
 def _adapting(module: nn.Module) -> Any:

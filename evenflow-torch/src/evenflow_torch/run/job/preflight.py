@@ -14,6 +14,7 @@ from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.run.engine.order import check_world, runnable_order
 from evenflow_torch.run.engine.recompute_layers import check_kinds
 from evenflow_torch.run.engine.stages import StageParts, boundary_shapes, cut
+from evenflow_torch.run.job.adapters import with_adapters
 from evenflow_torch.run.job.models import build_model, model_values
 from evenflow_torch.run.job.needed_memory import check_memory, least_bytes, least_bytes_of_sizes
 from evenflow_torch.run.job.training_data import open_data
@@ -52,7 +53,7 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     model = build_model(job)
     stages = cut(model, job.plan, schedule)
     if job.mesh_plan is not None:
-        _check_mesh(job, job.mesh_plan, model, stages)
+        job = _on_meshes(job, job.mesh_plan, model, stages)
     if job.verify:
         _check_repeatable(model)
     _check_files(job, vocabulary=values.get("vocab_size") or 1)
@@ -100,18 +101,15 @@ def _check_files(job: RunJob, *, vocabulary: int) -> None:
         )
 
 
-def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> None:
-    """Check that stages on several devices fit the pipeline and the model."""
+def _on_meshes(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> RunJob:
+    """Return the job with all parameters placed; raise InputError where its meshes do not fit pipeline and model."""
     check_world(job.plan, job.num_processes, mesh_plan, num_replicas=job.data_parallel)
     tokens = torch.empty(job.microbatch_size, job.input_length, dtype=torch.long, device="meta")
     boundaries = boundary_shapes(stages, model.context, tokens)
+    if job.adapter_rank:
+        mesh_plan = with_adapters(mesh_plan, stages)
     check_mesh_plan(mesh_plan, model, stages, [boundary.tensor for boundary in boundaries])
-    if job.aa_check:
-        raise InputError(
-            rule=_("must not be given where stages have several devices, which cannot check their work yet"),
-            place="--aa-check",
-            remedy=_("leave it out"),
-        )
+    return replace(job, mesh_plan=mesh_plan)
 
 
 def _check_repeatable(model: ModelRow) -> None:

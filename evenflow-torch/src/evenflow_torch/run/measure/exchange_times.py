@@ -47,7 +47,7 @@ def _there_and_back(stage: MeshStage) -> int:
     assert stage.links.gradients_in is not None
     start = time.perf_counter_ns()
     finish(stage.links.activations_out.sends(torch.zeros_like(stage.example_output, device=stage.device).detach()))
-    _receive(stage.links.gradients_in, stage)
+    _receive(stage.links.gradients_in, stage.example_output.dtype, stage.device)
     if stage.device.type == "cuda":
         torch.cuda.synchronize(stage.device)
     return time.perf_counter_ns() - start
@@ -56,12 +56,11 @@ def _there_and_back(stage: MeshStage) -> int:
 def _back(stage: MeshStage) -> None:
     assert stage.links.activations_in is not None
     assert stage.links.gradients_out is not None
-    _receive(stage.links.activations_in, stage)
+    _receive(stage.links.activations_in, stage.example_input.dtype, stage.device)
     finish(stage.links.gradients_out.sends(torch.zeros_like(stage.example_input, device=stage.device).detach()))
 
 
-def _receive(exchange: StageExchange, stage: MeshStage) -> None:
-    kind = stage.example_output.dtype
-    receives = exchange.receives(dtype=kind, device=stage.device)
+def _receive(exchange: StageExchange, dtype: torch.dtype, device: torch.device) -> None:
+    receives = exchange.receives(dtype=dtype, device=device)
     finish(receives)
-    exchange.arrived(receives, None, dtype=kind, device=stage.device)
+    exchange.arrived(receives, None, dtype=dtype, device=device)

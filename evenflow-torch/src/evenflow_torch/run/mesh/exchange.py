@@ -1,11 +1,15 @@
 """Execution of a resharding plan with point-to-point messages of torch.distributed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
 
 from evenflow.cluster import Box, BoxMessage, ReshardingPlan, shape_of
+
+Note = Callable[[int, BoxMessage, torch.Tensor], None]
+"""Told of a message: its number among all of the plan, what it is, and what is handed over or has arrived."""
+_Numbered = tuple[int, BoxMessage]
 
 
 class StageExchange:
@@ -19,20 +23,22 @@ class StageExchange:
         self._group = group
         self._have, self._want = plan.sender.boxes.get(self._me), plan.receiver.boxes.get(self._me)
         self._transfers = self._own(plan.transfers)
-        self._gathers = self._own(plan.gathers)
+        self._gathers = self._own(plan.gathers, first=len(plan.transfers))
+        self.num_messages = len(plan.transfers) + len(plan.gathers)
+        """Messages of the plan, between all processes."""
 
-    def sends(self, part: torch.Tensor | None) -> list[dist.P2POp]:
+    def sends(self, part: torch.Tensor | None, note: Note | None = None) -> list[dist.P2POp]:
         """Return messages to others; `part` is what this process holds under the sender's layout."""
         shape = None if part is None else tuple(part.shape)
         if self._have is not None and shape != shape_of(self._have):
             raise ValueError(f"rank {self._me} sends a part of shape {shape}, but the layout gives it {self._have}")
-        return self._posts(self._transfers, part, self._have)
+        return self._posts(self._transfers, part, self._have, note)
 
     def receives(self, *, dtype: torch.dtype, device: torch.device | str) -> list[dist.P2POp]:
         """Return messages from others, each into a tensor of its own."""
         return [
             dist.P2POp(dist.irecv, _empty(message.box, dtype, device), group=self._group, group_peer=message.sender)
-            for message in self._transfers
+            for _, message in self._transfers
             if message.receiver == self._me != message.sender
         ]
 
@@ -43,6 +49,7 @@ class StageExchange:
         *,
         dtype: torch.dtype,
         device: torch.device | str,
+        note: Note | None = None,
     ) -> torch.Tensor | None:
         """Return what this process holds under the receiver's layout, or None where it is no receiver.
 
@@ -51,42 +58,51 @@ class StageExchange:
         if self._want is None:
             return None
         result = _empty(self._want, dtype, device)
-        self._place(self._transfers, receives, part, self._have, result)
-        sends = self._posts(self._gathers, result, self._want)
+        self._place(self._transfers, receives, part, self._have, result, note)
+        sends = self._posts(self._gathers, result, self._want, note)
         gathered = [
             dist.P2POp(dist.irecv, _empty(message.box, dtype, device), group=self._group, group_peer=message.sender)
-            for message in self._gathers
+            for _, message in self._gathers
             if message.receiver == self._me
         ]
         finish([*sends, *gathered])
-        self._place(self._gathers, gathered, None, None, result)
+        self._place(self._gathers, gathered, None, None, result, note)
         return result
 
-    def _own(self, messages: Sequence[BoxMessage]) -> list[BoxMessage]:
-        return [message for message in messages if self._me in (message.sender, message.receiver)]
+    def _own(self, messages: Sequence[BoxMessage], *, first: int = 0) -> list[_Numbered]:
+        return [
+            (number, message)
+            for number, message in enumerate(messages, first)
+            if self._me in (message.sender, message.receiver)
+        ]
 
-    def _posts(self, messages: Sequence[BoxMessage], part: torch.Tensor | None, box: Box | None) -> list[dist.P2POp]:
+    def _posts(
+        self, messages: Sequence[_Numbered], part: torch.Tensor | None, box: Box | None, note: Note | None
+    ) -> list[dist.P2POp]:
         posts = []
-        for message in messages:
+        for number, message in messages:
             if message.sender == self._me != message.receiver:
                 assert part is not None
                 assert box is not None
                 outgoing = _view(part, box, message.box).contiguous()
+                if note is not None:
+                    note(number, message, outgoing)
                 posts.append(dist.P2POp(dist.isend, outgoing, group=self._group, group_peer=message.receiver))
         return posts
 
     def _place(
         self,
-        messages: Sequence[BoxMessage],
+        messages: Sequence[_Numbered],
         receives: Sequence[dist.P2POp],
         part: torch.Tensor | None,
         box: Box | None,
         result: torch.Tensor,
+        note: Note | None,
     ) -> None:
         """Copy the parts that arrived, and this process's own, into the result."""
         assert self._want is not None
         arrived = iter(receives)
-        for message in messages:
+        for number, message in messages:
             if message.receiver != self._me:
                 continue
             if message.sender == self._me:
@@ -95,6 +111,8 @@ class StageExchange:
                 source = _view(part, box, message.box)
             else:
                 source = next(arrived).tensor
+                if note is not None:
+                    note(number, message, source)
             _view(result, self._want, message.box).copy_(source)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -13,7 +14,8 @@ from evenflow_torch.run.engine.stages import StageParts, StageSettings, weight_g
 from evenflow_torch.run.mesh.exchange import StageExchange
 from evenflow_torch.run.mesh.gathered import gather_around
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
-from evenflow_torch.run.mesh.mesh_stage import Links, MeshStage
+from evenflow_torch.run.mesh.mesh_stage import Links, MeshStage, OtherShape
+from evenflow_torch.run.mesh.other_shapes import plan_for_shape
 from evenflow_torch.run.mesh.stage_modules import MeshStageModule, shard_parameters
 
 
@@ -48,6 +50,7 @@ def mesh_stages(
             recompute_modules=settings.recompute_modules,
         )
         taken, handed_over = boundaries[stage.index], boundaries[stage.index + 1]
+        first, last = (boundary.element_size() for boundary in (taken, handed_over))
         built.append(
             MeshStage(
                 module,
@@ -55,7 +58,8 @@ def mesh_stages(
                 num_ranks=plan.num_ranks,
                 parameters=parameters,
                 gathered=gather_around(module, stage, on_mesh.gathered, parameters.before_use),
-                links=_links(plan, stage.index, taken.element_size(), pipeline),
+                links=_links(plan, stage.index, (first, last), pipeline),
+                links_for=partial(_links_for, plan, stage.index, (first, last), pipeline),
                 index=stage.index,
                 num_stages=len(plan.stages),
                 device=settings.device,
@@ -85,14 +89,33 @@ def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
     return _like(boundaries[1], shape_of(layout.boxes[first.devices[0]]))
 
 
-def _links(plan: MeshPlan, index: int, item_bytes: int, pipeline: dist.ProcessGroup) -> Links:
+def _links_for(
+    plan: MeshPlan, index: int, item_bytes: tuple[int, int], pipeline: dist.ProcessGroup, shape: Sequence[int]
+) -> OtherShape:
+    """Return what a stage exchanges for microbatches of another shape; raise InputError where it cannot."""
+    changed = plan_for_shape(plan, shape)
+    stage, me = changed.stages[index], dist.get_rank(pipeline)
+    return OtherShape(
+        links=_links(changed, index, item_bytes, pipeline),
+        taken=shape_of(stage.input.boxes[me]),
+        handed_over=None if stage.output is None else shape_of(stage.output.boxes[me]),
+    )
+
+
+def _links(plan: MeshPlan, index: int, item_bytes: tuple[int, int], pipeline: dist.ProcessGroup) -> Links:
+    """Return the exchanges of a stage; its neighbours plan the same messages, by the same sizes.
+
+    `item_bytes` are those of what it takes, and of what it hands over.
+    """
+
     def exchange(source: int, target: int, *, backward: bool) -> StageExchange | None:
         if not (source >= 0 and target < len(plan.stages)):
             return None
         before, after = plan.stages[source].output, plan.stages[target].input
         assert before is not None
         layouts = (after, before) if backward else (before, after)
-        sender, receiver = (replace(layout, item_bytes=item_bytes) for layout in layouts)
+        size = item_bytes[0] if source < index else item_bytes[1]
+        sender, receiver = (replace(layout, item_bytes=size) for layout in layouts)
         return StageExchange(plan_resharding(sender, receiver, plan.cluster), pipeline)
 
     return Links(

@@ -94,7 +94,7 @@ class RankAudit:
     num_neighbour_checks: int = 0
     """Layers of the rank before that this rank has done again."""
     neighbour_steps: int = 0
-    """Steps with checks in which every layer of the rank is done again by the next one."""
+    """Steps with checks in which every layer of the rank is done again by the next one; 0 where none can do it."""
     neighbour_ns: int = 0
     """Time of one exchange with the neighbours, mean; it is no part of the step's."""
     without_neighbour: list[str] = field(default_factory=list)

@@ -14,11 +14,13 @@ from evenflow.errors import InputError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _, _n
+from evenflow.profiles.mesh_plan_file import parse_mesh_plan
 from evenflow.profiles.plan_fields import network_fields
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 from evenflow.simulate import simulate
 from evenflow.solve.replan import replan_for
 from evenflow.units import megabytes, milliseconds
+from evenflow_torch.verbs.run.elastic_auto import auto_plan_for
 
 _PLAN_SECONDS = 20.0
 """Most seconds for a plan, during which nothing is trained."""
@@ -28,11 +30,12 @@ _POLL_SECONDS = 0.1
 
 
 def plan_for_processes(
-    text: str, place: str, *, num_processes: int, data_parallel: int, folder: Path, is_first: bool
+    text: str, place: str, *, model: str, num_processes: int, data_parallel: int, folder: Path, is_first: bool
 ) -> str:
     """Return the text of the plan file for so many processes, which is `text` itself where it has as many.
 
-    Every rank has `data_parallel` of the processes. `folder` is that of the checkpoints, and `is_first` says whether
+    Every rank, or device of a plan of ``evenflow auto``, has `data_parallel` of the processes; such a plan is made of
+    the configuration `model`. `folder` is that of the checkpoints, and `is_first` says whether
     this is the process that plans. What was planned before is used again.
 
     Raises:
@@ -40,13 +43,9 @@ def plan_for_processes(
         RunError: no plan for so many ranks fits in memory, or none was found in time.
     """
     planned = parse_plan_file(text, place=place)
-    if planned.degrees is not None:
-        raise InputError(
-            rule=_("must not be given with a plan of evenflow auto, whose stages have devices of their own"),
-            place="--elastic",
-            remedy=_("plan the pipeline alone with evenflow plan"),
-        )
-    if num_processes == planned.plan.num_ranks * data_parallel:
+    meshes = parse_mesh_plan(text, place=place)
+    before = planned.plan.num_ranks if meshes is None else meshes.cluster.num_devices
+    if num_processes == before * data_parallel:
         return text
     num_ranks, rest = divmod(num_processes, data_parallel)
     if rest:
@@ -58,7 +57,12 @@ def plan_for_processes(
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     path = folder / f"plan-{digest}-for-{num_ranks}.json"
     if is_first and not path.exists():
-        write_whole(path, format_object(_planned_again(planned, num_ranks, path)).encode(), option="--save")
+        fields = (
+            _planned_again(planned, num_ranks, path)
+            if meshes is None
+            else auto_plan_for(text, place, model=model, num_devices=num_ranks)
+        )
+        write_whole(path, format_object(fields).encode(), option="--save")
     end_s = time.monotonic() + _WAIT_SECONDS
     while not path.exists():
         if time.monotonic() > end_s:

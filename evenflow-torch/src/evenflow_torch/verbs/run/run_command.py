@@ -128,8 +128,8 @@ def _for_processes(
     if not request.elastic or num_processes is None or request.save is None:
         return plan
     return plan_for_processes(
-        plan, place, num_processes=num_processes, data_parallel=request.data_parallel, folder=request.save.absolute(),
-        is_first=is_first,
+        plan, place, model=request.model, num_processes=num_processes, data_parallel=request.data_parallel,
+        folder=request.save.absolute(), is_first=is_first,
     )  # fmt: skip
 
 
