@@ -119,12 +119,27 @@ If f = i = w, no rank waits between its own actions from 2 p − 1 microbatches 
 
 The steady phase keeps up with any times for which w + 2 i ≥ 2 f and w + 2 f ≥ 2 i; then the bubble does not grow with
 the number of microbatches. Otherwise every microbatch adds to it.
+
+### Shortest within its memory
+
+With f = i = w and messages that take no time, no order of two chunks on a V is shorter that holds at most 2 (p//2 + 1)
+activations of a chunk on any rank, until the weight gradient: so an exhaustive search over all orders says for up to 4
+ranks with up to 12 microbatches, 5 ranks with up to 4, and 6 to 8 ranks with up to 3. It is not known of others. Where
+a plan under this schedule is called optimal, that is over all cells and all recomputation under this order of work.
 """,
     "v-min": """\
 ### Unequal times
 
 Every unit of a microbatch is needed by the next rank at once, so times that are not equal make ranks wait for each
 microbatch, and the bubble grows with their number. Take [v-half](v-half.md) then.
+
+### Shortest within its memory
+
+With f = i = w and messages that take no time, no order of two chunks on a V is shorter that holds at most
+2 ((p + 4)//3) activations of a chunk on any rank, until the weight gradient: so an exhaustive search over all orders
+says for up to 4 ranks with up to 12 microbatches, and 5 to 8 ranks with up to 3. With 5 ranks and 4 microbatches it is
+not so: 37 units, where the shortest order within that memory takes 35. It is not known of others. Where a plan under
+this schedule is called optimal, that is over all cells and all recomputation under this order of work.
 """,
     "dualpipe-v": """\
 ### Pairs

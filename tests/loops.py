@@ -11,7 +11,7 @@ from evenflow.model import Request, Sizes
 from evenflow.schedule import make_schedule
 from evenflow.simulate import build_graph
 from evenflow.solve import plan
-from evenflow.solve.bounds import capacity_bound_ns, capacity_table, path_bound_ns
+from evenflow.solve.bounds import capacity_bound_ns, capacity_table, load_cut_search, path_bound_ns
 from evenflow.solve.certificate.certify import certify
 from evenflow.solve.columns.rank_columns import all_options
 from evenflow.solve.cuts.cut_graph import CutGraphs
@@ -31,7 +31,7 @@ def compile_loops() -> None:
 
     The second of two workers begins at the other end: each reads from the disk what the other has compiled.
     """
-    steps: list[Callable[[], object]] = [load_kernels]
+    steps: list[Callable[[], object]] = [load_kernels, load_cut_search]
     paired = Request(network=plain_network(4), sizes=Sizes(num_ranks=2, num_chunks=1, num_microbatches=2))
     steps += [partial(_plan, paired, "1f1b-overlap"), partial(_pair_columns, paired, "1f1b-overlap")]
     for schedule, num_chunks in (("1f1b", 1), ("interleaved", 2)):

@@ -71,19 +71,19 @@ def test_no_plan_in_any_order_is_shorter_than_the_bound(data: st.DataObject):
     )
     placement = data.draw(st.sampled_from([(0, 1, 0, 1), (0, 1, 1, 0)]))[: 2 * num_chunks]
     bound = any_order_bound_ns(plans)
-    for cut in _cuts(num_layers, 2 * num_chunks):
+    for cut in cuts_of(num_layers, 2 * num_chunks):
         for kinds in product((NONE, FULL), repeat=num_layers):
-            small = _cells(plans, placement, cut, kinds)
+            small = cells_of(plans, placement, cut, kinds)
             best = None if min(small.room) < 0 else shortest(small)
             assert best is None or bound <= best, (cut, kinds)
 
 
-def _cuts(num_layers: int, num_stages: int) -> list[tuple[int, ...]]:
+def cuts_of(num_layers: int, num_stages: int) -> list[tuple[int, ...]]:
     every = product(range(1, num_layers + 1), repeat=num_stages)
     return [sizes for sizes in every if sum(sizes) == num_layers]
 
 
-def _cells(plans: AnyPlan, placement: tuple[int, ...], sizes: tuple[int, ...], kinds: tuple[str, ...]) -> Small:
+def cells_of(plans: AnyPlan, placement: tuple[int, ...], sizes: tuple[int, ...], kinds: tuple[str, ...]) -> Small:
     """One cut and choice of kinds."""
     network, stages = plans.network, len(sizes)
     columns: list[tuple[int, ...]] = []

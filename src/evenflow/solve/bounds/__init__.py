@@ -3,6 +3,7 @@
 from evenflow.solve.bounds.any_order_bound import AnyPlan, any_order_bound_ns
 from evenflow.solve.bounds.capacity_bound import capacity_bound_ns, capacity_table
 from evenflow.solve.bounds.even_shares import even_memory_bytes, even_work_ns, lowered
+from evenflow.solve.bounds.every_cut_bound import every_cut_bound_ns, load_cut_search
 from evenflow.solve.bounds.given_cells_bound import GivenCellsBound, given_cells_bound
 from evenflow.solve.bounds.layer_table import LayerTable
 from evenflow.solve.bounds.link_bound import link_bound_ns
@@ -20,8 +21,10 @@ __all__ = [
     "capacity_table",
     "even_memory_bytes",
     "even_work_ns",
+    "every_cut_bound_ns",
     "given_cells_bound",
     "link_bound_ns",
+    "load_cut_search",
     "lowered",
     "order_facts",
     "path_bound_ns",

@@ -9,8 +9,9 @@ There are two relaxations, both for any placement of equally many stages per ran
 - *One chunk per rank.* Rank r does nothing before its first forward has passed all layers before it, nor after its last
   gradient has left it to pass them back. If it holds K microbatches at once, it must recompute until K fit; it can run
   no more than K forwards before its first gradient, which comes after a whole trip through the layers behind, nor more
-  than K gradients after its last forward; and K are at least what that trip makes on average. A dynamic program over
-  the cuts asks for each target whether all ranks can keep to it, each with a K of its own.
+  than K gradients after its last forward, and all others come between these two; and K are at least what that trip
+  makes on average. A dynamic program over the cuts asks for each target whether all ranks can keep to it, each with a K
+  of its own.
 """
 
 from dataclasses import dataclass
@@ -237,5 +238,9 @@ class _Cells:
             # Likewise after the last forward.
             gradient = self.gradient + recompute
             cooldown = self.before + (units - 1) * self.forward + late * gradient + self.trip + recompute + self.after
-            fits |= enough & (np.maximum(np.maximum(load, warmup), cooldown) <= target_ns)
+            needed = np.maximum(np.maximum(load, warmup), cooldown)
+            if late:  # a forward comes after a gradient, so both times are apart
+                turns = 2 * self.trip - self.forward - self.gradient + recompute + self.after
+                needed = np.maximum(needed, self.before + turns + late * (self.forward + gradient))
+            fits |= enough & (needed <= target_ns)
         return fits

@@ -8,14 +8,16 @@ import numpy as np
 
 from evenflow.asking import takes
 from evenflow.errors import InputError, Interrupted
-from evenflow.interruption import was_interrupted
+from evenflow.interruption import abandonable, was_interrupted
 from evenflow.language import _
 from evenflow.model import HostLink, Plan, Request
 from evenflow.schedule import FAMILIES, Schedule, make_schedule
 from evenflow.simulate import Simulation, pairs_save, simulate
+from evenflow.solve.bounds import AnyPlan, every_cut_bound_ns, load_cut_search
 from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.known_plans import in_own_order
+from evenflow.solve.machine_code import MachineCode
 from evenflow.solve.order.order_search import SEARCHER, load_kernels, search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
 from evenflow.solve.order.searcher import split_in_place
@@ -24,6 +26,8 @@ from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.race import Race, RaceSettings
 from evenflow.solve.requests import AnyOrderRequest
 
+CUT_SEARCH = MachineCode()
+"""What `load_cut_search` makes."""
 _FAMILY_SHARE = 0.4
 """Share of the time for the plans of families."""
 _STARTS_SHARE = 0.3
@@ -158,6 +162,7 @@ def _solve(
         in_pairs=in_pairs,
         solve_seconds=now_s() - began,
         interrupted=rounds.interrupted,
+        known_bound_ns=rounds.bound_ns,
     )
 
 
@@ -226,6 +231,8 @@ class _Rounds:
     """The known plans in their own orders, where they may be."""
     families: list[Outcome] = field(default_factory=list)
     best: Simulation | None = None
+    bound_ns: int = 0
+    """A bound on all these plans, as soon as it is known; 0 before."""
     end: float = 0.0
     interrupted: bool = False
 
@@ -296,11 +303,14 @@ class _Rounds:
         SEARCHER.begin(load_kernels)
         if not SEARCHER.wait(is_over=lambda: self._left_s <= 0 or self._is_interrupted):
             return
+        if self.problems[0].request.sizes.num_chunks > 1:
+            CUT_SEARCH.begin(load_cut_search)
         tracks = self._shortest_of_each() + [given for given in self.given if given.plan.order]
         seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
         tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
         visits = [0] * len(tracks)
         while tracks and self._left_s > _LEAST_SECONDS and not self._is_interrupted:
+            self._bound()
             index = min(
                 range(len(tracks)), key=lambda track_index: (visits[track_index], tracks[track_index].makespan_ns)
             )
@@ -311,6 +321,16 @@ class _Rounds:
                 visits[index] += 1
                 if visits[index] == _PATIENCE:
                     del tracks[index], visits[index]
+        self._bound()
+
+    def _bound(self) -> None:
+        """Bound all these plans, once, when the machine code for it is there and nobody waits for an answer."""
+        if self.bound_ns or self.best is None or not CUT_SEARCH.is_made or self._is_interrupted:
+            return
+        request = self.problems[0].request
+        plans = AnyPlan.of(request, may_split=self.split_backward, in_pairs=self.in_pairs)
+        with abandonable():
+            self.bound_ns = every_cut_bound_ns(plans, up_to_ns=self.best.makespan_ns)
 
     def _shortest_of_each(self) -> list[Simulation]:
         """Return the shortest plan of each family, whatever its groups."""

@@ -85,15 +85,17 @@ def ordered_outcome(
     solve_seconds: float,
     interrupted: bool,
     made_for_times: bool = False,
+    known_bound_ns: int = 0,
 ) -> Outcome:
     """Return the outcome of a search for cells and order that found `best`, bounded, with the limits that bind.
 
     `problem` has the sizes and the limit of the search, under any order; `split_backward` and `in_pairs` say whether
-    backwards may be split, and forwards run beside them.
+    backwards may be split, and forwards run beside them. `known_bound_ns` is a bound on all these plans.
     """
     under_order = problem_of_order(problem.request, best.timeline.schedule)
     best = under_order.simulate(recomputing_less(under_order, under_order.counts(best.plan)))
-    bound = any_order_bound_ns(AnyPlan.of(problem.request, may_split=split_backward, in_pairs=in_pairs))
+    plans = AnyPlan.of(problem.request, may_split=split_backward, in_pairs=in_pairs)
+    bound = max(known_bound_ns, any_order_bound_ns(plans))
     of_cells = bound  # it holds for these cells too
     if not interrupted and not was_interrupted() and not is_compiling():  # the compiler would let it wait
         work = work_of(best, problem, split_backward=split_backward, in_pairs=in_pairs)
