@@ -64,7 +64,7 @@ class Tuned(InNotebook):
     @property
     def num_legal(self) -> int:
         """The number of legal configurations."""
-        return len(self.made) + sum(len(row.split) for row in self.unmade)
+        return len(self.made) + sum(row.count for row in self.unmade)
 
     @property
     def open_bound_ns(self) -> float:
