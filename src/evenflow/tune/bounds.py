@@ -17,7 +17,7 @@ from evenflow.predict.step.data_parallel import (
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.training import Training
 from evenflow.schedule import FAMILIES
-from evenflow.simulate import at_best_in_pairs, build_graph
+from evenflow.simulate import at_best_in_pairs
 from evenflow.solve.bounds import (
     After,
     LayerTable,
@@ -144,7 +144,7 @@ class StepBounds:
         for group in groups:
             order = self.pricing.orders.of(schedule, sizes, group)
             # One action after the other, each as long as beside what hides most of it, nothing ends later.
-            graph = build_graph(order.schedule.in_turn()) if order.schedule.has_pairs else order.graph
+            graph = order.graph_in_turn
             times = message_times(training, topology, graph.schedule.stage_ranks)
             paths_ns.append(
                 path_bound_ns(
