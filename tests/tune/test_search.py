@@ -173,10 +173,10 @@ class Calls:
         module = sys.modules[search.__module__]
 
         def counted(function: Callable[..., object]) -> Callable[..., object]:
-            def call(*given: object) -> object:
+            def call(*given: object, **named: object) -> object:
                 self.number += 1
                 on_call(self.number)
-                return function(*given)
+                return function(*given, **named)
 
             return call
 
@@ -390,7 +390,9 @@ def test_a_first_plan_does_not_wait_for_the_bounds_of_all_configurations(monkeyp
     monkeypatch.setattr(StepBounds, "work_ns", lambda *_: 0.0)  # splits whose bounds are the same
     module = sys.modules[search.__module__]
     step_ns, plan = StepBounds.step_ns, coarse
-    monkeypatch.setattr(StepBounds, "step_ns", lambda *given: calls.append("bound") or step_ns(*given))
+    monkeypatch.setattr(
+        StepBounds, "step_ns", lambda *given, **named: calls.append("bound") or step_ns(*given, **named)
+    )
     monkeypatch.setattr(module, "coarse", lambda *given: calls.append("plan") or plan(*given))
     search(question, rows=1)
     assert calls.index("plan") < len(space_of(question).legal) / 2

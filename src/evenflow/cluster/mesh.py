@@ -33,8 +33,9 @@ class MeshAxis:
         for name in ("latency_ns", "start_ns", "domain_latency_ns"):
             value = getattr(self, name)
             _require(value >= 0, value, _("must be zero or more"), name)
-        rule = _("must be from 1 to the {size} devices", size=self.size)
-        _require(1 <= self.domains <= self.size, self.domains, rule, "domains")
+        if not 1 <= self.domains <= self.size:
+            rule = _("must be from 1 to the {size} devices", size=self.size)
+            raise InputError(value=self.domains, rule=rule, place=_("mesh, {field}", field="domains"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

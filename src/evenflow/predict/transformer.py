@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -477,7 +478,7 @@ class Transformer:
     @property
     def kinds(self) -> tuple[LayerKind, ...]:
         """The kind of every body layer."""
-        return tuple(self.kind(layer) for layer in range(self.layers))
+        return _kinds(self)
 
     def kind(self, layer: int) -> LayerKind:
         """Return the kind of body layer `layer`, counted from 0."""
@@ -562,3 +563,9 @@ class Transformer:
         if experts is None or layer < experts.dense_layers or layer in experts.mlp_layers:
             return False
         return layer % experts.every == experts.every - 1
+
+
+@lru_cache(maxsize=64)
+def _kinds(model: Transformer) -> tuple[LayerKind, ...]:
+    """Return the kind of every body layer, which a choice of degrees asks for thousands of times."""
+    return tuple(model.kind(layer) for layer in range(model.layers))

@@ -16,7 +16,6 @@ from evenflow.model import (
     NONE,
     Abilities,
     CellRule,
-    Network,
     Plan,
     Recomputation,
     Request,
@@ -137,7 +136,7 @@ def _counted(request: Request, least_last: int) -> Iterator[RecomputeWay]:
     """Yield the ways of recomputing so many first layers of every cell, up to `least_last` and more."""
     num_cells, network = request.sizes.num_cells, request.network
     even = -(-network.num_layers // num_cells)
-    most = _most_layers(network, request)
+    most = most_layers(request)
     last = min(max(even + _MORE_THAN_EVEN, least_last), most)
     for count in range(2, last + (2 if last < most else 0)):
         phrase = _("full in the first {count} layers of every cell or more", count=count)
@@ -154,8 +153,8 @@ def _counted(request: Request, least_last: int) -> Iterator[RecomputeWay]:
         yield RecomputeWay(rule=CellRule(kinds=(FULL,)), name=name, count=most, less=less)
 
 
-def _most_layers(network: Network, request: Request) -> int:
+def most_layers(request: Request) -> int:
     """Return the most layers that a cell may have."""
     if request.layers is not None:
         return max(count for row in request.layers for count in row)
-    return network.num_layers - (request.sizes.num_cells - 1) * request.min_layers
+    return request.network.num_layers - (request.sizes.num_cells - 1) * request.min_layers

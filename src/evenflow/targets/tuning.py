@@ -23,6 +23,7 @@ from evenflow.targets.registry import target_named
 from evenflow.targets.target import Target
 from evenflow.tune.axes import Axis, Value
 from evenflow.tune.limits import all_schedules, check_question
+from evenflow.tune.preference import simplest_first
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.tuned import Tuned
@@ -90,6 +91,8 @@ class TuneRequest:
 def tune(request: TuneRequest) -> Tuned:
     """Return the ways to split a training over devices, the shortest step first, with a bound on all of them.
 
+    Of those as good as the fastest, the simplest is the first (`simplest_first`).
+
     Args:
         model: a transformer, its Hugging Face configuration, or the file of that.
         accelerator: the name of a data sheet, such as ``h100``, or the rates of another device.
@@ -123,7 +126,8 @@ def tune(request: TuneRequest) -> Tuned:
     check_question(question)
     if request.recompute_sets:
         question = with_sets(question, request.recompute_sets, place="recompute_sets", place_of_kind="recompute")
-    return search(question, rows=request.rows, time_limit_s=request.time_limit_s, progress=request.progress)
+    tuned = search(question, rows=request.rows, time_limit_s=request.time_limit_s, progress=request.progress)
+    return simplest_first(tuned)
 
 
 def for_framework(

@@ -1,9 +1,11 @@
 """Lower bounds on the step of a configuration, over all cuts, all recomputation and the orders that it may have."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from math import isinf
+from functools import partial
+from math import inf, isinf
 
-from evenflow.model import Network
+from evenflow.model import CellRule, Network, Request
 from evenflow.predict.parameters import Parameters, shared_parameters
 from evenflow.predict.step.data_parallel import (
     after_one_stage_ns,
@@ -15,7 +17,7 @@ from evenflow.predict.step.data_parallel import (
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.training import Training
 from evenflow.schedule import FAMILIES
-from evenflow.simulate import at_best_in_pairs, build_graph
+from evenflow.simulate import at_best_in_pairs
 from evenflow.solve.bounds import (
     After,
     LayerTable,
@@ -26,11 +28,13 @@ from evenflow.solve.bounds import (
     order_facts,
     path_bound_ns,
 )
+from evenflow.solve.recompute_ways import RecomputeWay, most_layers
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.variants import group_sizes_of
+from evenflow.tune.variants import group_sizes_of, variants_of
+from evenflow.tune.ways_bound import bound_of_ways_ns
 
-_MOST_ACTIONS = 20_000
+_MOST_ACTIONS = 100_000
 """Actions up to which paths through an order are looked for."""
 
 
@@ -49,7 +53,8 @@ class StepBounds:
     """Lower bounds on the steps of configurations; what several of them share is computed once."""
 
     pricing: Pricing
-    _tables: dict[tuple[int, bool, bool, bool], LayerTable] = field(default_factory=dict)
+    _tables: dict[tuple[int, bool, bool, bool, CellRule | None], LayerTable] = field(default_factory=dict)
+    _known_ways: dict[Hashable, tuple[RecomputeWay, ...]] = field(default_factory=dict)
     _in_pairs: dict[int, Network] = field(default_factory=dict)
     _hops: dict[int, float] = field(default_factory=dict)
     _parameters: dict[int, Parameters] = field(default_factory=dict)
@@ -67,44 +72,83 @@ class StepBounds:
         pipeline_ns = even_work_ns(network, num_units=training.microbatches, num_ranks=training.degrees.pipeline)
         return lowered(pipeline_ns + self.pricing.question.topology.accelerator.reached.step_ns)
 
-    def step_ns(self, training: Training) -> float:
+    def step_ns(self, training: Training, *, known_ns: float = 0.0, aim_ns: float = inf) -> float:
         """Return a lower bound on the step, in a fraction of a millisecond; infinite where nothing fits.
 
-        It holds for every group size of the schedule, tried or not.
+        It holds for every group size of the schedule, tried or not. `known_ns` is a bound already; above `aim_ns`
+        nothing need be known but whether any plan fits.
         """
+        return self._capacity_ns(training, self._table(training), known_ns=known_ns, aim_ns=aim_ns)
+
+    def _capacity_ns(
+        self, training: Training, table: LayerTable, *, known_ns: float = 0.0, aim_ns: float = inf
+    ) -> float:
+        """Return a lower bound on the step from what ranks can hold and do."""
+        beside_ns = self.whole_ns(training, 0.0) if training.degrees.pipeline > 1 else inf
         message_ns, sent_ns = self._message_ns(training), 0.0
         if not training.overlaps_pipeline:
             message_ns = sent_ns = message_ns * self._ways_of_messages(training)
         pipeline_ns = capacity_bound_ns(
-            self._table(training),
+            table,
             schedule_of(training),
             training.sizes,
             min_layers=self.pricing.question.min_layers,
             message_ns=message_ns,
             sent_ns=sent_ns,
+            known_ns=max(known_ns - beside_ns, 0.0),
+            aim_ns=aim_ns - beside_ns if beside_ns < inf else inf,
         )
         return self.whole_ns(training, pipeline_ns)
 
-    def order_ns(self, training: Training) -> float:
-        """Return a lower bound on the step that also knows its orders of work, in milliseconds.
+    def order_ns(self, training: Training, *, known_ns: float = 0.0, aim_ns: float = inf) -> float:
+        """Return a lower bound on the step that also knows its orders of work and ways to recompute, in milliseconds.
 
-        It holds for the group sizes that are tried. It is not below `step_ns`; of orders with very many microbatches,
-        in which little is idle, it is that.
+        It holds for the group sizes that are tried. It is not below `step_ns`, and need not be above `aim_ns`; of
+        orders with very many microbatches, in which little is idle, paths are left out.
         """
-        bound_ns, sizes = self.step_ns(training), training.sizes
-        if sizes.num_ranks == 1 or isinf(bound_ns) or 2 * sizes.num_cells * sizes.num_microbatches > _MOST_ACTIONS:
+        known_ns = max(known_ns, self.step_ns(training, known_ns=known_ns, aim_ns=aim_ns))
+        if known_ns < aim_ns:
+            known_ns = max(known_ns, self._paths_ns(training, self._table(training)))
+        if known_ns >= aim_ns:
+            return known_ns
+        request = self.pricing.request(training)
+        ways = self._ways(training, request)
+        if len(ways) == 1 and ways[0].rule == request.cell_rule:
+            return known_ns
+        rule_ns = partial(self._rule_ns, training, known_ns=known_ns, aim_ns=aim_ns)
+        return bound_of_ways_ns(ways, rule_ns, known_ns=known_ns, aim_ns=aim_ns, most=most_layers(request))
+
+    def _ways(self, training: Training, request: Request) -> tuple[RecomputeWay, ...]:
+        """Return the ways to recompute."""
+        key = schedule_of(training), request.sizes, request.network.kinds
+        if key not in self._known_ways:
+            self._known_ways[key] = variants_of(self.pricing, training, request).ways
+        return self._known_ways[key]
+
+    def _rule_ns(self, training: Training, rule: CellRule, *, known_ns: float = 0.0, aim_ns: float = inf) -> float:
+        """Return a lower bound on the step where every cell keeps to a rule."""
+        table = self._table(training, rule)
+        bound_ns = self._capacity_ns(training, table, known_ns=known_ns, aim_ns=aim_ns)
+        if bound_ns >= aim_ns:
             return bound_ns
+        return max(bound_ns, self._paths_ns(training, table)) if table.extra.any() else bound_ns
+
+    def _paths_ns(self, training: Training, table: LayerTable) -> float:
+        """Return a lower bound on the step from paths through the orders of work; 0 where they are left out."""
+        sizes = training.sizes
+        if sizes.num_ranks == 1 or 2 * sizes.num_cells * sizes.num_microbatches > _MOST_ACTIONS:
+            return 0.0
         schedule, topology = schedule_of(training), self.pricing.question.topology
         groups = group_sizes_of(self.pricing.question, training, self.pricing.request(training))
         paths_ns = []
         for group in groups:
             order = self.pricing.orders.of(schedule, sizes, group)
             # One action after the other, each as long as beside what hides most of it, nothing ends later.
-            graph = build_graph(order.schedule.in_turn()) if order.schedule.has_pairs else order.graph
+            graph = order.graph_in_turn
             times = message_times(training, topology, graph.schedule.stage_ranks)
             paths_ns.append(
                 path_bound_ns(
-                    self._table(training),
+                    table,
                     graph,
                     min_layers=self.pricing.question.min_layers,
                     messages_ns=times * self._ways_of_messages(training),
@@ -113,7 +157,7 @@ class StepBounds:
                 )
             )
         beside_ns = self._shared_ns(training) + self._beside(training).once_ns
-        return max(bound_ns, lowered(min(paths_ns, default=float("inf")) + beside_ns))
+        return lowered(min(paths_ns, default=inf) + beside_ns)
 
     def whole_ns(self, training: Training, pipeline_ns: float) -> float:
         """Return a lower bound on the step of a configuration from one on its pipeline."""
@@ -167,16 +211,18 @@ class StepBounds:
             )
         return self._besides[key]
 
-    def _table(self, training: Training) -> LayerTable:
-        """Return the layers of a configuration."""
+    def _table(self, training: Training, rule: CellRule | None = None) -> LayerTable:
+        """Return the layers of a configuration, whose cells keep to a rule; None: to what any of them may."""
         splits = order_facts(schedule_of(training), training.sizes).splits_backward
         # Configurations with the same layers have the same object, which `pricing` keeps.
         in_pairs = FAMILIES[schedule_of(training)].has_pairs
-        key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1, in_pairs)
+        key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1, in_pairs, rule)
         if key not in self._tables:
             request = self.pricing.request(training)
             if in_pairs:
                 request = replace(request, network=self._at_best(training))
+            if rule is not None:
+                request = replace(request, cell_rule=rule)
             self._tables[key] = capacity_table(request, schedule_of(training))
         return self._tables[key]
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,11 @@ class PreparedOrder:
     graph: Graph
     live: tuple[NDArray[np.int64], ...]
     """Maximal live vectors of each rank."""
+
+    @cached_property
+    def graph_in_turn(self) -> Graph:
+        """The graph with one action after the other, where it has pairs."""
+        return build_graph(self.schedule.in_turn()) if self.schedule.has_pairs else self.graph
 
 
 @dataclass(kw_only=True)

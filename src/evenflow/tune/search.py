@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 from math import isfinite
 
 from evenflow.interruption import answer_exists, on_interrupt
+from evenflow.predict.training import Sharding
 from evenflow.solve.clock import now_s, shown_s
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.time_left import TimeLeft
@@ -22,7 +23,7 @@ from evenflow.tune.inner import InnerProblem
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
 from evenflow.tune.rows.split import Split
-from evenflow.tune.rows.split_bound import floor_ns, split_ns
+from evenflow.tune.rows.split_bound import floor_ns, least_work_ns, same_work, split_ns
 from evenflow.tune.space import space_of
 from evenflow.tune.tuned import Tuned
 
@@ -36,11 +37,14 @@ _FEW_SHARE = 0.8
 """The same while there are not enough rows."""
 _PLAIN_ACTIONS = 20_000
 """Actions up to which plain code simulates a step in a fraction of a second."""
+_PLANNING_SHARE = 0.4
+"""Share of the time of bounds and first plans in which plans are made of what is bounded best, whatever its turn."""
+_TYPICAL_CHUNKS = (1, 2, 4)
 _ALL_FITS_BYTES = 2**46
 _LATE_PLANS = 10
 """Rows and configurations that are looked at for a first answer when the time is over."""
-_ROW, _ONE, _ORDER = range(3)
-"""What has been bounded: a row with all of its configurations, one of them, or one with its orders of work."""
+_ROW, _ONE, _STEP, _ORDER = range(4)
+"""What has been bounded: a row, one of its configurations, what its ranks can do, its orders of work."""
 _Waiting = tuple[float, int, int, SplitRow | Candidate]
 """A bound, what has it, and the number that is the order of equals."""
 _REPORT_SECONDS = 0.25
@@ -91,6 +95,13 @@ def _num_actions(job: SplitRow | Candidate) -> int:
     """Return about how many actions a step has of a row's first configuration, or of this one."""
     sizes = job.split.first.sizes if isinstance(job, SplitRow) else job.training.sizes
     return 2 * sizes.num_cells * sizes.num_microbatches
+
+
+def _is_typical(job: SplitRow | Candidate) -> bool:
+    """Whether a configuration has few chunks, and shares its optimizer's state: some of a row are looked at first."""
+    assert isinstance(job, Candidate)
+    degrees = job.training.degrees
+    return degrees.chunks in _TYPICAL_CHUNKS and degrees.sharding is not Sharding.NOTHING
 
 
 class _Search:
@@ -180,14 +191,18 @@ class _Search:
         return min(least_bound_ns(self.made, self.unmade), self.unseen_bound_ns)
 
     def _bound(self) -> list[_Waiting]:
-        """Bound rows, each with all of its configurations, and return them; the others keep the bound of the space."""
+        """Bound rows by their work, and return them; the others keep the bound of the space."""
         bounded: list[_Waiting] = []
+        work_ns: dict[Hashable, float] = {}
         for row, number in self.unmade.items():
             if self._is_over(_BOUND_SHARE * self.time_limit_s) and (number >= _LATE_PLANS or self.is_interrupted):
                 break  # some are there for a first answer
-            self._price(row)
+            key = same_work(row.split)
+            if key not in work_ns:
+                work_ns[key] = least_work_ns(self.bounds, row.split)
+                self._tell()
+            row.lower_bound_ns = max(row.lower_bound_ns, work_ns[key])
             bounded.append((row.lower_bound_ns, _ROW, number, row))
-            self._tell()
         return bounded
 
     def _price(self, row: SplitRow) -> None:
@@ -195,11 +210,9 @@ class _Search:
         row.lower_bound_ns = max(row.lower_bound_ns, split_ns(self.bounds, row.split))
 
     def _make(self, row: SplitRow) -> Iterator[_Waiting]:
-        """Make the configurations of a row, each with a bound of its own while there is time."""
+        """Make the configurations of a row, each with the bound of the row."""
         del self.unmade[row]
         for candidate in row.candidates():
-            if MACHINE_CODE.is_made and not self._is_over(self.time_limit_s):
-                self._raise(candidate, self.bounds.step_ns(candidate.training))
             yield candidate.lower_bound_ns, _ONE, len(self.made), candidate
             self.made.append(candidate)
 
@@ -241,30 +254,100 @@ class _Search:
     def _coarse(self, waiting: list[_Waiting]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
         heapify(waiting)
-        last_ns = float("inf")
+        rows = sorted(waiting, reverse=True)
+        """Rows that no plan is made of yet, the most promising last."""
+        ready: list[_Waiting] = []
         spent = self._spent_s
         limit, late = (spent + share * (self.time_limit_s - spent) for share in (_COARSE_SHARE, _FEW_SHARE))
+        planning_s, num_planned = 0.0, 0
         while waiting and not self._is_over(limit if len(self.best) >= self.rows else late):
-            bound_ns, stage, number, job = heappop(waiting)
-            if bound_ns >= last_ns:
+            began = now_s()
+            if waiting[0][0] >= self._last_ns:
                 return
-            if isinstance(job, SplitRow):
-                ones = list(self._make(job))
-                for entry in ones:
+            if planning_s < _PLANNING_SHARE * (self._spent_s - spent) and (rows or ready):
+                num_planned += 1
+                if ready and (num_planned % 2 or not rows):
+                    self._plan_ready(ready)
+                else:
+                    for entry in self._explored(rows):
+                        heappush(waiting, entry)
+                planning_s += now_s() - began
+            else:
+                for entry in self._bounded(*heappop(waiting)):
                     heappush(waiting, entry)
-                least = min(ones)[-1]
-                # Bounds of rows are close in a large space: any answer comes first.
-                if not self.best and isinstance(least, Candidate) and isfinite(least.lower_bound_ns):
-                    self._first_plan(least)
-            elif job in self.planned or bound_ns >= self._row_ns(job):
-                continue  # not the best of its row, whatever its plan
-            elif stage == _ONE:
-                self._raise(job, self.bounds.order_ns(job.training))
-                heappush(waiting, (job.lower_bound_ns, _ORDER, number, job))
-            elif self._first_plan(job):
-                rows = self._rows()
-                last_ns = rows[self.rows - 1].step_ns if len(rows) >= self.rows else last_ns
+                    if entry[1] == _ORDER:
+                        heappush(ready, entry)
             self._tell()
+
+    def _plan_ready(self, ready: list[_Waiting]) -> None:
+        """Make a first plan of the configuration with the least bound that knows its orders of work."""
+        *_least, job = heappop(ready)
+        assert isinstance(job, Candidate)
+        if job not in self.planned and job.lower_bound_ns < min(self._row_ns(job), self._last_ns):
+            self._first_plan(job)
+
+    def _explored(self, rows: list[_Waiting]) -> Iterator[_Waiting]:
+        """Make a first plan of one configuration of the most promising row, whatever its turn; yield what then waits.
+
+        Bounds of rows are close in a large space: whoever waits for the turn of a plan has none when the time is over.
+        """
+        row = rows.pop()[-1]
+        if not isinstance(row, SplitRow) or row not in self.unmade:
+            return
+        if not row.is_priced:
+            self._price(row)
+        if row.lower_bound_ns >= self._last_ns:
+            return
+        stages = dict.fromkeys(self._make(row), _ONE)
+        tried = [entry for entry in stages if _is_typical(entry[-1])]
+        for entry in tried or list(stages):
+            job = entry[-1]
+            if self._is_over(self.time_limit_s):
+                break
+            assert isinstance(job, Candidate)
+            self._raise(job, self.bounds.step_ns(job.training, known_ns=job.lower_bound_ns, aim_ns=self._aim_ns(job)))
+            stages[entry] = _STEP
+        *_rest, least = min(tried or stages, key=lambda entry: entry[-1].lower_bound_ns)
+        if isinstance(least, Candidate) and least.lower_bound_ns < self._last_ns:
+            self._first_plan(least)
+        for (*_old, number, job), stage in stages.items():
+            if isfinite(job.lower_bound_ns):
+                yield job.lower_bound_ns, stage, number, job
+
+    @property
+    def _last_ns(self) -> float:
+        """The step of the last row of the ranking; infinite while there are fewer."""
+        rows = self._rows()
+        return rows[self.rows - 1].step_ns if len(rows) >= self.rows else float("inf")
+
+    def _bounded(self, bound_ns: float, stage: int, number: int, job: SplitRow | Candidate) -> Iterator[_Waiting]:
+        """Take a row or configuration one step nearer to a plan; yield what then waits for its turn."""
+        if isinstance(job, SplitRow):
+            if job not in self.unmade:
+                return
+            if job.is_priced:
+                yield from self._make(job)
+                return
+            self._price(job)
+        elif job in self.planned or bound_ns >= self._row_ns(job):
+            return  # not the best of its row, whatever its plan
+        elif stage == _ONE:
+            self._raise(job, self.bounds.step_ns(job.training, known_ns=bound_ns, aim_ns=self._aim_ns(job)))
+            stage = _STEP
+        elif stage == _STEP:
+            aim_ns = self._aim_ns(job)
+            self._raise(job, self.bounds.order_ns(job.training, known_ns=bound_ns, aim_ns=aim_ns))
+            stage = _ORDER
+        else:
+            self._first_plan(job)
+            return
+        if isfinite(job.lower_bound_ns):
+            yield job.lower_bound_ns, stage, number, job
+
+    def _aim_ns(self, candidate: Candidate) -> float:
+        """Return a time above which nothing need be known of a configuration before the bound of the space is there."""
+        best_ns = self._best_ns if len(self.best) >= self.rows else float("inf")
+        return min(self._row_ns(candidate), best_ns)
 
     def _first_plan(self, candidate: Candidate) -> bool:
         """Give a configuration its first plan; returns whether it is the shortest of its row."""
@@ -315,8 +398,8 @@ class _Search:
             self._tell()
 
     def _recompute_less(self) -> None:
-        """Keep what memory there is room for in the rows of the ranking, the first one also when the time is over."""
-        for number, candidate in enumerate(self._rows()[: self.rows]):
+        """Keep what memory there is room for in all rows, the first one also when the time is over."""
+        for number, candidate in enumerate(self._rows()):
             if number and self._is_over(self.time_limit_s):
                 return
             if candidate.plan is not None:
@@ -340,7 +423,7 @@ class _Search:
         elif job in self.planned:
             self._turn(job, self._best_ns)
         else:
-            order_ns = self.bounds.order_ns(job.training)
+            order_ns = self.bounds.order_ns(job.training, known_ns=bound_ns, aim_ns=self._best_ns)
             if order_ns > bound_ns:
                 job.lower_bound_ns = order_ns
             else:
@@ -377,7 +460,7 @@ class _Search:
             return
         self.reported = now
         best_ns = self._best_ns
-        legal = len(self.made) + sum(len(row.split) for row in self.unmade)
+        legal = len(self.made) + sum(row.count for row in self.unmade)
         solved = sum(candidate.found is not None for candidate in self.made)
         refuted = num_refuted(self.made, self.unmade, best_ns)
         self.report(

@@ -97,3 +97,13 @@ def test_equal_layers_of_a_full_pipeline_are_bounded_exactly():
         network=network, sizes=FamilySizes(family="1f1b", num_ranks=4, num_chunks=1, num_microbatches=12)
     ).request(None)
     assert _bound_ns(request, "1f1b") == pytest.approx((12 + 3) * 2 * 30, rel=1e-5)
+
+
+def test_each_place_of_a_pipeline_is_taken_once_where_cells_may_be_empty():
+    """Ranks wait for a layer on each rank before them, whichever these are; layers that are whole leave no choice."""
+    network = equal_network(12, forward_ns=10, backward_ns=20)
+    sizes = FamilySizes(family="interleaved", num_ranks=6, num_chunks=2, num_microbatches=12)
+    request = Case(network=network, sizes=sizes, allow_empty=True).request(None)
+    even_ns = 12 * 2 * 30
+    assert even_ns + 5 * 30 == pytest.approx(_bound_ns(request, "interleaved"), rel=1e-5)
+    assert _bound_ns(replace(request, allow_empty=False), "interleaved") == pytest.approx(even_ns + 5 * 30, rel=1e-5)

@@ -99,3 +99,16 @@ def test_more_stages_than_layers_have_no_cut():
     )
     order = make_schedule("interleaved", num_ranks=4, num_chunks=2, num_microbatches=4)
     assert bound_ns(case.request(None), order) == float("inf")
+
+
+@pytest.mark.parametrize(("ranks", "chunks"), [(24, 1), (24, 2)])
+def test_of_many_ranks_whose_loads_are_even_it_is_near_the_best_cut(ranks: int, chunks: int):
+    """The longest paths through all ranks are alike: those that stay on one rank are known from the start."""
+    family = "interleaved" if chunks > 1 else "1f1b"
+    order = make_schedule(family, num_ranks=ranks, num_chunks=chunks, num_microbatches=3 * ranks)
+    sizes = FamilySizes(family=family, num_ranks=ranks, num_chunks=chunks, num_microbatches=3 * ranks)
+    network = equal_network(ranks * chunks, forward_ns=10, backward_ns=20)
+    case = Case(network=network, sizes=sizes, allow_empty=True)
+    step_ns = (3 * ranks * chunks + ranks - 1) * 30  # with a layer in each cell, which is best
+    found = bound_ns(case.request(None), order)
+    assert 0.92 * step_ns <= found <= step_ns

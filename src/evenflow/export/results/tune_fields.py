@@ -14,6 +14,7 @@ from evenflow.solve import Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import contenders, tied
+from evenflow.tune.preference import doubts_of, mechanisms
 from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
 from evenflow.units import megabytes, milliseconds
@@ -141,6 +142,8 @@ def _row(number: int, candidate: Candidate, is_tied: bool, limit_bytes: int) -> 
     return {
         "rank": number,
         "tied_with_first": is_tied,
+        "doubts": [doubt.value for doubt in doubts_of(candidate)],
+        "mechanisms": mechanisms(candidate),
         **training_fields(candidate.training),
         "schedule": plan.schedule,
         **({} if plan.group_size is None else {"group_size": plan.group_size}),

@@ -7,6 +7,8 @@ several chunks they are numbers of layers, wherever these are in the network. Re
 kinds, and which layers share a cell is left open.
 """
 
+from math import inf
+
 from evenflow.model import Request, Sizes
 from evenflow.solve.bounds.even_shares import lowered
 from evenflow.solve.bounds.layer_table import LayerTable, layer_table
@@ -23,12 +25,21 @@ def capacity_table(request: Request, schedule: str) -> LayerTable:
 
 
 def capacity_bound_ns(
-    table: LayerTable, schedule: str, sizes: Sizes, *, min_layers: int = 1, message_ns: float = 0, sent_ns: float = 0
+    table: LayerTable,
+    schedule: str,
+    sizes: Sizes,
+    *,
+    min_layers: int = 1,
+    message_ns: float = 0,
+    sent_ns: float = 0,
+    known_ns: float = 0,
+    aim_ns: float = inf,
 ) -> float:
     """Return a lower bound on the step of all plans under a schedule family; infinite if none fits.
 
     It holds for every cut, recomputation and group size. Each message between neighbouring ranks takes `message_ns` at
-    least; `sent_ns` is either 0 or as much, where the sender waits for it.
+    least; `sent_ns` is either 0 or as much, where the sender waits for it. No plan is shorter than `known_ns`; above
+    `aim_ns` nothing need be known but whether any plan fits.
     """
     from evenflow.solve.bounds.capacity_kernel import least_time  # loads numba
     from evenflow.solve.bounds.rank_time_kernel import PipelineFacts
@@ -43,4 +54,4 @@ def capacity_bound_ns(
         live=facts.live,
         turns=facts.turns,
     )
-    return lowered(least_time(table, pipeline))
+    return lowered(least_time(table, pipeline, float(known_ns), float(aim_ns)))

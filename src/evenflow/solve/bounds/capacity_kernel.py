@@ -6,11 +6,16 @@ import numpy as np
 
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds.layer_table import LayerTable
-from evenflow.solve.bounds.rank_recompute_kernel import least_recompute
+from evenflow.solve.bounds.rank_recompute_kernel import in_every_cell, least_recompute
 from evenflow.solve.bounds.rank_time_kernel import PipelineFacts, RankPlace, most_anywhere, most_in_a_row, stage_ns
 
-_BISECTIONS = 18
 _GROWTH = 1.3
+_PLACES = 8
+"""Places of ranks that are looked at; those between count as the one before."""
+_SHARES = 4
+_ROUNDING = 1e-6
+_NEAR = 1e-6
+"""Share of a time to which it is looked for."""
 _ENDLESS_NS = 1e29
 
 
@@ -27,8 +32,8 @@ class SearchTables(NamedTuple):
 
 
 @compiled
-def least_time(table: LayerTable, pipeline: PipelineFacts) -> float:
-    """Return a time in ns below which no plan ends; infinite where none fits."""
+def least_time(table: LayerTable, pipeline: PipelineFacts, known_ns: float, aim_ns: float) -> float:
+    """Return a time in ns below which no plan ends, between these two or beside them; infinite where none fits."""
     num_ranks, num_chunks = pipeline.live.shape[0], pipeline.live.shape[3]
     layers = table.counts.shape[1] - 1
     sums = _sums(table)
@@ -38,12 +43,16 @@ def least_time(table: LayerTable, pipeline: PipelineFacts) -> float:
         sums, _fixed(table, num_ranks, num_chunks, pipeline.min_layers), np.full((known, layers + 1, rare + 1), np.nan)
     )
     work = sums[:, layers].sum() + table.ends[:, :3].sum()
-    low = high = work * pipeline.num_units / num_ranks
+    low = high = max(work * pipeline.num_units / num_ranks, known_ns)
+    if low < aim_ns < np.inf and not _ends_by(aim_ns, table, pipeline, tables):
+        return aim_ns if _ends_by(_ENDLESS_NS, table, pipeline, tables) else np.inf
     while not _ends_by(high, table, pipeline, tables):
         if low == high and not _ends_by(_ENDLESS_NS, table, pipeline, tables):
             return np.inf
-        low, high = high, _GROWTH * high
-    for _ in range(_BISECTIONS):
+        low, high = high, min(_GROWTH * high, max(high, aim_ns))
+        if low == high:
+            return float(high)
+    while high - low > _NEAR * low:
         middle = (low + high) / 2
         if _ends_by(middle, table, pipeline, tables):
             high = middle
@@ -84,6 +93,8 @@ def _fixed(table: LayerTable, num_ranks: int, num_chunks: int, min_layers: int) 
 def _ends_by(time_ns: float, table: LayerTable, pipeline: PipelineFacts, tables: SearchTables) -> bool:
     if pipeline.live.shape[3] == 1:
         return bool(_cuts_end_by(time_ns, table, pipeline, tables))
+    if pipeline.min_layers == 0:
+        return bool(_scattered_end_by(time_ns, table, pipeline, tables))
     return bool(_contents_end_by(time_ns, table, pipeline, tables))
 
 
@@ -148,6 +159,100 @@ def _contents_end_by(time_ns: float, table: LayerTable, pipeline: PipelineFacts,
             if rank == 0:
                 before[pass_kind] += table.ends[0, pass_kind]
     return bool(dealt[rare] >= layers - rare)
+
+
+@compiled
+def _scattered_end_by(time_ns: float, table: LayerTable, pipeline: PipelineFacts, tables: SearchTables) -> bool:
+    """Return whether ranks with several stages, any of them empty, can end by a time.
+
+    Ranks have places by their first stage with a layer: one waits for a forward of a layer on each rank before it, and
+    these have a gradient left when it is done. Every place is taken once. Which rank takes which is left open: each
+    has its layers in the place where they are the most beyond what is usual there, and what is usual in all places is
+    added in the end: that bounds what they have in any order, whatever is called usual.
+    """
+    num_ranks, num_chunks, layers = pipeline.live.shape[0], pipeline.live.shape[3], table.counts.shape[1] - 1
+    rare = int(table.counts[1, layers]) if len(table.counts) > 1 else 0
+    step = (num_ranks + _PLACES - 1) // _PLACES
+    firsts = np.arange(0, num_ranks, step)
+    nowhere, passes = np.full(num_chunks, -1), _shortest(table, num_ranks)
+    numbers = np.full((rare + 1, num_ranks, len(firsts)), -1.0)
+    for others in range(rare + 1):
+        for rank in range(num_ranks):
+            most = layers - rare
+            for index in range(len(firsts)):
+                place = RankPlace(rank, 0, others, nowhere, _before(table, pipeline, passes, rank, firsts[index]))
+                most = _most(time_ns, table, pipeline, tables, place, 0, most)
+                if most < 0:
+                    break
+                numbers[others, rank, index] = most
+            if others == 0 and numbers[0, rank, 0] >= 0:
+                numbers[0, rank] = np.maximum(numbers[0, rank], 0.0)  # without layers no place counts
+    dealt = np.full(rare + 1, -np.inf)
+    widths = np.minimum(step, num_ranks - firsts)
+    usual = _usual(numbers[0], widths)
+    dealt[0] = (usual * widths).sum()
+    for rank in range(num_ranks):
+        ahead = np.full(rare + 1, -np.inf)
+        for others in range(rare + 1):
+            beyond = -np.inf
+            for index in range(len(firsts)):
+                if numbers[others, rank, index] >= 0:
+                    beyond = max(beyond, numbers[others, rank, index] - usual[index])
+            for already in range(rare + 1 - others):
+                ahead[already + others] = max(ahead[already + others], dealt[already] + beyond)
+        dealt = ahead
+    return bool(dealt[rare] >= layers - rare - _ROUNDING)
+
+
+@compiled
+def _usual(numbers: Any, widths: Any) -> Any:
+    """Return how many layers are usual in each place: as many as a share of the ranks has, with the least bound."""
+    num_ranks, num_places = numbers.shape
+    best, least = np.zeros(num_places), np.inf
+    for part in range(1, _SHARES + 1):
+        usual = np.zeros(num_places)
+        for index in range(num_places):
+            usual[index] = max(np.sort(numbers[:, index])[(num_ranks - 1) * part // _SHARES], 0.0)
+        bound = (usual * widths).sum()
+        for rank in range(num_ranks):
+            bound += (numbers[rank] - usual).max()
+        if bound < least:
+            best, least = usual, bound
+    return best
+
+
+@compiled
+def _shortest(table: LayerTable, num_ranks: int) -> Any:
+    """Return what forwards, and gradients with recomputation, of so many layers take that are the first of their cells.
+
+    The shortest there are; shape [2, num_ranks].
+    """
+    passes = np.zeros((2, len(table.times)))
+    for kind in range(len(table.times)):
+        again = table.extra[:, kind].min()
+        if table.full_range[0] > 0:
+            again = max(again, table.full[kind])
+        passes[0, kind] = table.times[kind, 0]
+        passes[1, kind] = table.times[kind, 1] + again
+    sums = np.zeros((2, num_ranks))
+    for pass_kind in range(2):
+        done = 0
+        for kind in np.argsort(passes[pass_kind]):
+            for _ in range(int(min(table.counts[kind, -1], num_ranks - 1 - done))):
+                sums[pass_kind, done + 1] = sums[pass_kind, done] + passes[pass_kind, kind]
+                done += 1
+        for place in range(done + 1, num_ranks):  # with fewer layers than ranks nobody is there
+            sums[pass_kind, place] = sums[pass_kind, done]
+    return sums
+
+
+@compiled
+def _before(table: LayerTable, pipeline: PipelineFacts, passes: Any, rank: int, place: int) -> Any:
+    """Return forwards and gradients of the layers before a place, with the head and messages; [2]."""
+    before = passes[:, place] + rank * pipeline.message_ns
+    if rank > 0:
+        before += table.ends[0, :2]
+    return before
 
 
 @compiled
@@ -222,6 +327,7 @@ def _recompute_ns(
         counts = np.full(len(table.counts), float(place.others))
         counts[0] = number
     recompute_ns = least_recompute(table, pipeline.live[rank], counts, place.own, rank == 0, rank == pipeline.tail_rank)
+    recompute_ns = in_every_cell(table, counts, recompute_ns, pipeline.live.shape[3], pipeline.min_layers)
     if is_known:
         tables.recompute[rank, number, place.others] = recompute_ns
     return float(recompute_ns)

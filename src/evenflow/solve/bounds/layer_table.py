@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenflow.model import EndBlock, Layer, LayerRun, Request
+from evenflow.model import FULL, EndBlock, Layer, LayerRun, Request
 
 _NO_LIMIT = 1e30
 
@@ -26,7 +26,7 @@ class LayerTable(NamedTuple):
     activations: Any
     """Bytes of the kind that takes least time, infinite where a type has no kind; [num_selections, num_types]."""
     extra: Any
-    """Recomputation of that kind; [num_selections, num_types]."""
+    """Recomputation of that kind, infinite likewise; [num_selections, num_types]."""
     steps: Any
     """What each further step of recomputation saves in bytes and takes in time, the cheapest first;
     [num_selections, num_types, num_steps, 2]."""
@@ -34,6 +34,12 @@ class LayerTable(NamedTuple):
     """Of head and tail forward, gradient, weight gradient, parameters, activation, until weight, working; [2, 7]."""
     constant: float
     limit: float
+    full: Any
+    """Recomputation of a layer under `full`, of each type the least; [num_types]."""
+    longest_full: float
+    """The most that any layer recomputes under `full`."""
+    full_range: Any
+    """The least and the most layers of a cell under `full`; [2]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class _Type:
 
 def layer_table(request: Request, *, splits_backward: bool, most_types: int | None = None) -> LayerTable:
     """Return the layers of a request; of more than `most_types`, the rarest are one that costs the least of each."""
-    network = request.network
-    kinds = [network.kinds[index] for index in sorted(set().union(*request.cell_rule.families(network.kinds)))]
+    network, rule = request.network, request.cell_rule
+    kinds = [network.kinds[index] for index in sorted(set().union(*rule.families(network.kinds)))]
     types: list[_Type] = []
     of_run = []
     for run in network.runs:
@@ -70,7 +76,7 @@ def layer_table(request: Request, *, splits_backward: bool, most_types: int | No
     hulls = [[_hull(layer_type, most) for layer_type in types] for most in selections]
     longest = max(len(hull) for row in hulls for hull in row)
     steps = np.zeros((len(hulls), len(types), max(1, longest - 1), 2))
-    first = np.full((len(hulls), len(types), 2), (0.0, np.inf))
+    first = np.full((len(hulls), len(types), 2), np.inf)
     for row, of_types in enumerate(hulls):
         for column, hull in enumerate(of_types):
             if hull:
@@ -91,7 +97,19 @@ def layer_table(request: Request, *, splits_backward: bool, most_types: int | No
         ends=np.array([_end(block, splits_backward) for block in (network.head, network.tail)]),
         constant=float(network.constant_bytes),
         limit=_NO_LIMIT if limit is None else float(limit),
+        full=np.array([_full_ns(layer_type, kinds) for layer_type in types]),
+        longest_full=float(max(run.layer.recompute_ns(FULL) for run in network.runs)) if FULL in kinds else 0.0,
+        full_range=_full_range(rule.full if FULL in kinds else None),
     )
+
+
+def _full_ns(layer_type: _Type, kinds: list[str]) -> float:
+    return float(layer_type.modes[kinds.index(FULL)][0]) if FULL in kinds else 0.0
+
+
+def _full_range(full: tuple[int, int | None] | None) -> Any:
+    least, most = full or (0, None)
+    return np.array([least, np.inf if most is None else most], dtype=float)
 
 
 def _type(layer: Layer, kinds: list[str], splits: bool) -> _Type:

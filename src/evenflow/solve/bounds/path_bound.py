@@ -2,10 +2,11 @@
 
 A step takes as long as the longest path through its order, and so at least as long as any mixture of paths; and in a
 mixture every layer costs what it does on some stage. What is looked for is the mixture in which layers cost most where
-they cost least: warm-up, turn at the last stage and drain, of every rank in its share. Recomputation is left out.
+they cost least: warm-up, turn at the last stage and drain, of every rank in its share. Of recomputation, what every
+layer does whatever its kind counts.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,11 +73,19 @@ def path_bound_ns(
         stage_ranks=np.array(schedule.stage_ranks),
         arrivals=arrivals.ravel(),
         fixed=fixed,
-        times=np.array([_by_op(times, after.layer_ns) for times in table.times]),
+        times=np.array([_by_op(times, after.layer_ns) for times in _with_recomputation(table)]),
         numbers=numbers,
         least=float(min_layers),
     )
     return lowered(mixture_bound(order))
+
+
+def _with_recomputation(table: LayerTable) -> Any:
+    """Return the times of the layers, gradients with the least recomputation of any kind; [num_types, 3]."""
+    times = table.times.copy()
+    least = table.extra.min(axis=0)
+    times[:, 1] += np.where(np.isinf(least), 0.0, least)
+    return times
 
 
 def _by_op(times: NDArray[np.float64], after_ns: float) -> NDArray[np.float64]:

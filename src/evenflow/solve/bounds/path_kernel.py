@@ -8,6 +8,7 @@ from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds.game_kernel import solve_game
 
 _ROUNDS = 24
+_HALVINGS = 40
 _NEAR = 1e-3
 """Share of the bound within which the step of a cut shows that no further path proves much more."""
 _STEP = 0.4
@@ -54,9 +55,10 @@ def mixture_bound(order: PathOrder) -> float:
     spare = layers - order.least * num_stages
     most = _KEPT + 2 * num_ranks + num_stages
     counts, constant = np.zeros((most, num_stages, num_ops)), np.zeros(most)
-    cut = np.full(num_stages, layers / num_stages)
+    cut = _balanced(order, mean)
     best_cut, shortest = cut, np.inf
-    bound, known = 0.0, 0
+    _along_ranks(order, cut, mean, counts[:num_ranks], constant[:num_ranks])
+    bound, known = 0.0, num_ranks
     for _ in range(_ROUNDS):
         step, num_new = _longest(
             order, cut, mean, counts[known : known + num_ranks], constant[known : known + num_ranks]
@@ -76,6 +78,30 @@ def mixture_bound(order: PathOrder) -> float:
             known = _keep(counts, constant, shares)
         cut = _STEP * (order.least + spare * stages) + (1 - _STEP) * best_cut
     return bound
+
+
+@compiled
+def _balanced(order: PathOrder, mean: Any) -> Any:
+    """Return a cut in which no rank has more to do in a microbatch than it must, fixed work included."""
+    num_stages, num_ops = order.fixed.shape
+    num_ranks, num_chunks = len(order.lasts), num_stages // len(order.lasts)
+    fixed = np.zeros(num_ranks)
+    for stage in range(num_stages):  # an action is either whole or split: half of both is its time
+        fixed[order.stage_ranks[stage]] += order.fixed[stage, : num_ops - 1].sum() / 2
+    layer_ns = max(mean[: num_ops - 1].sum() / 2, 1e-9)
+    low, high = 0.0, (fixed.sum() + order.numbers.sum() * layer_ns)
+    least = order.least * num_chunks
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if np.maximum((middle - fixed) / layer_ns, least).sum() < order.numbers.sum():
+            low = middle
+        else:
+            high = middle
+    of_rank = np.maximum((high - fixed) / layer_ns, least)
+    cut = np.zeros(num_stages)
+    for stage in range(num_stages):
+        cut[stage] = of_rank[order.stage_ranks[stage]] / num_chunks
+    return cut * (order.numbers.sum() / cut.sum())
 
 
 @compiled
@@ -119,26 +145,10 @@ def _longest(order: PathOrder, cut: Any, mean: Any, counts: Any, constant: Any) 
     Fills `counts` [num_ranks, num_stages, num_ops] with the actions on these, and `constant` [num_ranks] with what they
     take without layers.
     """
-    count, num_ops = len(order.classes), order.fixed.shape[1]
-    durations = (order.fixed + cut.reshape(-1, 1) * mean).ravel()
-    heads, tails = np.zeros(count + 1), np.zeros(count + 1)
-    for index in range(count):
-        kind = order.classes[index]
-        ready = heads[order.dependencies[index]] + order.arrivals[kind]
-        heads[index + 1] = max(ready, heads[order.rank_predecessors[index]]) + durations[kind]
-    onward, arrival = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)
-    for stage in range(len(order.fixed)):
-        tails[order.lasts[order.stage_ranks[stage]]] += durations[stage * num_ops + num_ops - 1]
+    count = len(order.classes)
+    lengths = _lengths(order, cut, mean)
+    heads, tails, _onward, _arrival = lengths
     step = (heads[order.lasts] + tails[order.lasts]).max()
-    for index in range(count - 1, -1, -1):
-        kind = order.classes[index]
-        through = tails[index + 1] + durations[kind]
-        before = order.rank_predecessors[index]
-        if tails[before] < through:
-            tails[before], onward[before], arrival[before] = through, index + 1, 0.0
-        before, through = order.dependencies[index], through + order.arrivals[kind]
-        if tails[before] < through:
-            tails[before], onward[before], arrival[before] = through, index + 1, order.arrivals[kind]
     tops = np.zeros(len(counts), dtype=np.int64)
     for index in range(count):
         top = tops[order.ranks[index]]
@@ -150,31 +160,89 @@ def _longest(order: PathOrder, cut: Any, mean: Any, counts: Any, constant: Any) 
         if is_on_path[top]:
             continue
         counts[num_paths], constant[num_paths] = 0.0, 0.0
-        position = int(top)
-        while onward[position] > 0:
-            constant[num_paths] += arrival[position]
-            position = int(onward[position])
-            _count(order, position, counts[num_paths], is_on_path)
-        counts[num_paths, order.stage_ranks == order.ranks[position - 1], num_ops - 1] = 1.0
-        position = int(top)
-        while position > 0:
-            _count(order, position, counts[num_paths], is_on_path)
-            index = position - 1
-            comes = order.arrivals[order.classes[index]]
-            if heads[order.rank_predecessors[index]] >= heads[order.dependencies[index]] + comes:
-                position = int(order.rank_predecessors[index])
-            else:
-                constant[num_paths] += comes
-                position = int(order.dependencies[index])
-        constant[num_paths] += (counts[num_paths] * order.fixed).sum()
+        _count(order, top, counts[num_paths])
+        constant[num_paths] += _count_around(order, lengths, top, top, counts[num_paths], is_on_path)
         num_paths += 1
     return float(step), num_paths
 
 
 @compiled
-def _count(order: PathOrder, position: int, counts: Any, is_on_path: Any) -> None:
+def _along_ranks(order: PathOrder, cut: Any, mean: Any, counts: Any, constant: Any) -> None:
+    """Fill `counts` and `constant`, as `_longest` does, with the paths through all that each rank does.
+
+    Ranks whose loads are even have equal steps: looked for one by one, their paths would need as many rounds.
+    """
+    lengths, num_ranks = _lengths(order, cut, mean), len(order.lasts)
+    firsts, is_on_path = np.zeros(num_ranks, dtype=np.int64), np.zeros(len(order.classes) + 1, dtype=np.bool_)
+    counts[:], constant[:] = 0.0, 0.0
+    for index in range(len(order.classes)):
+        rank = order.ranks[index]
+        firsts[rank] = firsts[rank] or index + 1
+        _count(order, index + 1, counts[rank])
+    for rank in range(num_ranks):
+        constant[rank] = _count_around(order, lengths, firsts[rank], order.lasts[rank], counts[rank], is_on_path)
+
+
+@compiled
+def _lengths(order: PathOrder, cut: Any, mean: Any) -> tuple[Any, Any, Any, Any]:
+    """Return how long the longest paths are up to each action, and behind it; the next action there, when it comes."""
+    count, num_ops = len(order.classes), order.fixed.shape[1]
+    durations = (order.fixed + cut.reshape(-1, 1) * mean).ravel()
+    heads, tails = np.zeros(count + 1), np.zeros(count + 1)
+    for index in range(count):
+        kind = order.classes[index]
+        ready = heads[order.dependencies[index]] + order.arrivals[kind]
+        heads[index + 1] = max(ready, heads[order.rank_predecessors[index]]) + durations[kind]
+    onward, arrival = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)
+    for stage in range(len(order.fixed)):
+        tails[order.lasts[order.stage_ranks[stage]]] += durations[stage * num_ops + num_ops - 1]
+    for index in range(count - 1, -1, -1):
+        kind = order.classes[index]
+        through = tails[index + 1] + durations[kind]
+        before = order.rank_predecessors[index]
+        if tails[before] < through:
+            tails[before], onward[before], arrival[before] = through, index + 1, 0.0
+        before, through = order.dependencies[index], through + order.arrivals[kind]
+        if tails[before] < through:
+            tails[before], onward[before], arrival[before] = through, index + 1, order.arrivals[kind]
+    return heads, tails, onward, arrival
+
+
+@compiled
+def _count_around(
+    order: PathOrder, lengths: tuple[Any, Any, Any, Any], first: int, last: int, counts: Any, is_on_path: Any
+) -> float:
+    """Count the longest path before the action at `first` and behind that at `last`, all of which are then on a path.
+
+    Returns what the path takes without layers, messages included.
+    """
+    heads, _tails, onward, arrival = lengths
+    num_ops, constant, position = order.fixed.shape[1], 0.0, int(last)
+    is_on_path[first] = is_on_path[last] = True
+    while onward[position] > 0:
+        constant += arrival[position]
+        position = int(onward[position])
+        _count(order, position, counts)
+        is_on_path[position] = True
+    counts[order.stage_ranks == order.ranks[position - 1], num_ops - 1] = 1.0
+    position = int(first)
+    while True:
+        index = position - 1
+        comes = order.arrivals[order.classes[index]]
+        if heads[order.rank_predecessors[index]] >= heads[order.dependencies[index]] + comes:
+            position = int(order.rank_predecessors[index])
+        else:
+            constant += comes
+            position = int(order.dependencies[index])
+        if position == 0:
+            return float(constant + (counts * order.fixed).sum())
+        _count(order, position, counts)
+        is_on_path[position] = True
+
+
+@compiled
+def _count(order: PathOrder, position: int, counts: Any) -> None:
     """Count the action at a position as one of a path."""
     num_ops = order.fixed.shape[1]
     kind = order.classes[position - 1]
     counts[kind // num_ops, kind % num_ops] += 1
-    is_on_path[position] = True

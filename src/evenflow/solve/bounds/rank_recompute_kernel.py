@@ -48,6 +48,30 @@ def least_recompute(table: LayerTable, live: Any, counts: Any, fixed: Any, has_h
 
 
 @compiled
+def in_every_cell(table: LayerTable, counts: Any, recompute_ns: float, num_chunks: int, min_layers: int) -> float:
+    """Return the least recomputation of a rank, from that of any layers, where every cell has a number under `full`.
+
+    All layers but the fewest in one cell recompute least; more than the largest number in each cell save nothing. And
+    layers are whole.
+    """
+    least, most = table.full_range
+    if np.isinf(recompute_ns) or recompute_ns > num_chunks * most * table.longest_full * (1 + _ROUNDING):
+        return np.inf
+    if least == 0:
+        return recompute_ns
+    whole = np.ceil(recompute_ns / table.longest_full - _ROUNDING) if table.longest_full > 0 else 0.0
+    others = (num_chunks - 1) * min_layers
+    left = max(min(least, counts.sum() - others), 0.0) + (num_chunks - 1) * min(least, min_layers)
+    left = max(left, whole)
+    again = 0.0
+    for kind in np.argsort(table.full):
+        number = min(left, counts[kind])
+        again += number * table.full[kind]
+        left -= number
+    return max(recompute_ns, again)
+
+
+@compiled
 def _of_vector(
     table: LayerTable, selection: int, live: Any, counts: Any, fixed: Any, room: float, has_head: bool, has_tail: bool
 ) -> float:

@@ -112,7 +112,7 @@ def most_anywhere(time_ns: float, table: LayerTable, pipeline: PipelineFacts, pl
     left = time_ns - place.before[0] - units * busy
     # After the last gradient either its own weight gradients follow, or the gradients of all stages before.
     before_end = units - pipeline.turns[rank, 3]
-    after = 0.0 if rank == 0 else place.before[1] - pipeline.sent_ns
+    after = max(place.before[1] - pipeline.sent_ns, 0.0)
     number = min(
         (left - units * weight) / max(units * (layer_ns + layer_weight_ns), 1e-9),
         (left - before_end * weight - after) / max(units * layer_ns + before_end * layer_weight_ns, 1e-9),

@@ -9,11 +9,11 @@ from evenflow.tune.tuned import Tuned
 
 
 def overtaken(tuned: Tuned, others: Iterable[Candidate]) -> Tuned:
-    """Return the ranking with those of `others` that are faster than its first row: of its space, and within memory.
+    """Return the ranking with those of `others` that are faster than all of its rows: of its space, and within memory.
 
     The same ranking where there are none.
     """
-    best_ns = float("inf") if tuned.best is None else tuned.best.step_ns
+    best_ns = float("inf") if tuned.fastest is None else tuned.fastest.step_ns
     faster = [other for other in others if other.step_ns < best_ns and _may_be_first(tuned, other)]
     if not faster:
         return tuned

@@ -15,8 +15,13 @@ class SplitRow:
     pricing: Pricing = field(repr=False)
     lower_bound_ns: float
     """Of every configuration."""
+    count: int = 0
+    """How many configurations it has."""
     is_priced: bool = False
     """Whether this bound is its own, and not that of the whole space."""
+
+    def __post_init__(self) -> None:
+        self.count = len(self.split)
 
     def candidates(self) -> list[Candidate]:
         """Return its configurations, with the bound of the row."""
@@ -29,7 +34,7 @@ class SplitRow:
 def num_refuted(made: Iterable[Candidate], unmade: Iterable[SplitRow], step_ns: float) -> int:
     """Return how many configurations a lower bound alone shows to be no better than `step_ns`, or not to fit."""
     by_itself = sum(candidate.found is None and candidate.lower_bound_ns >= step_ns for candidate in made)
-    return by_itself + sum(len(row.split) for row in unmade if row.lower_bound_ns >= step_ns)
+    return by_itself + sum(row.count for row in unmade if row.lower_bound_ns >= step_ns)
 
 
 def least_bound_ns(made: Iterable[Candidate], unmade: Iterable[SplitRow]) -> float:

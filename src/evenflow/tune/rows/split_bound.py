@@ -1,7 +1,7 @@
 """Bounds that cost little: of the whole space before anything is priced, and of all configurations of a split."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import inf
 
@@ -47,6 +47,20 @@ def split_ns(bounds: StepBounds, split: Split) -> float:
     """Return a lower bound on the step of all configurations of a split; infinite where none fits."""
     if not any(_may_fit(bounds, training) for training in that_hold_least(split)):
         return inf
+    return least_work_ns(bounds, split)
+
+
+def same_work(split: Split) -> Hashable:
+    """Return what splits have in common that have the same bound on their work.
+
+    More ranks and fewer copies share the same layers of as many sequences; only ZeRO without a pipeline adds to that.
+    """
+    degrees = split.first.degrees
+    return degrees.tensor, degrees.context, degrees.expert, degrees.expert_tensor, split.first.microbatch
+
+
+def least_work_ns(bounds: StepBounds, split: Split) -> float:
+    """Return a lower bound on the step of all configurations of a split, from its work dealt evenly."""
     # Beside a pipeline stages of ZeRO take no different time with a microbatch, and one of them is priced already.
     least = split.first if split.first.degrees.pipeline == 1 else split.most_shared
     return bounds.work_ns(least)

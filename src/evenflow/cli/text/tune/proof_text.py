@@ -1,6 +1,7 @@
 """What the columns of a ranking mean, what is proven of it, and what was searched, as text."""
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.language import _, _n
@@ -9,11 +10,13 @@ from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import contenders, tied, uncertain_ns
 from evenflow.tune.limits import all_schedules
+from evenflow.tune.preference import AS_GOOD, LEAST_FREE, Doubt, doubts_of
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
 
 TIE = "≈"
+DOUBT = "!"
 _OF_DEVICES = (Axis.TENSOR, Axis.CONTEXT, Axis.EXPERT)
 """Axes that no more devices than there are can be split over."""
 
@@ -53,6 +56,8 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
         )
         yield from wrapped(sentence, text_width())
     shown = contenders(tuned.ranked, rows)
+    for sentence in (*_preferred(tuned), *_doubts(shown)):
+        yield from wrapped(sentence, text_width())
     hidden = len(tuned.ranked[:rows]) - len(shown)
     if hidden:
         sentence = _n(
@@ -66,10 +71,47 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
         yield _("splits that were not solved could stand before row {row} and those after it", row=sure + 1)
 
 
+def _preferred(tuned: Tuned) -> Iterator[str]:
+    """Yield why the first row is not the fastest."""
+    best, fastest = tuned.best, tuned.fastest
+    if best is not None and fastest is not None and best is not fastest:
+        yield _(
+            "the first row takes {share:.2f} % longer than the fastest, which is row {row}: of rows that cannot be "
+            "told apart, and are within {most:g} % of the fastest, the simplest that nobody would refuse comes first, "
+            "with the fewest kinds of parallelism, recomputation and sharding",
+            share=100 * (best.step_ns / fastest.step_ns - 1),
+            row=tuned.ranked.index(fastest) + 1,
+            most=100 * AS_GOOD,
+        )
+
+
+def _doubts(rows: Sequence[Candidate]) -> Iterator[str]:
+    """Yield what people would refuse rows for, with the numbers of these rows."""
+    of_rows = [doubts_of(candidate) for candidate in rows]
+    for doubt in Doubt:
+        numbers = ", ".join(str(number) for number, doubts in enumerate(of_rows, 1) if doubt in doubts)
+        if not numbers:
+            continue
+        if doubt is Doubt.MEMORY:
+            yield _(
+                "{sign} rows that many would refuse: less than {share:g} % of the memory is left in {rows}",
+                sign=DOUBT,
+                share=100 * LEAST_FREE,
+                rows=numbers,
+            )
+        else:
+            yield _(
+                "{sign} rows that many would refuse: all layers are computed again, and their parameters gathered "
+                "across nodes, for every microbatch in {rows}",
+                sign=DOUBT,
+                rows=numbers,
+            )
+
+
 def _sure_rows(tuned: Tuned, rows: Sequence[Candidate]) -> int:
     """Return how many rows have their rank for certain, since nothing that was not solved can be faster."""
     open_ns = tuned.open_bound_ns
-    return sum(candidate.step_ns <= open_ns for candidate in rows)
+    return sum(1 for _row in takewhile(lambda candidate: candidate.step_ns <= open_ns, rows))
 
 
 def proof(tuned: Tuned) -> Iterator[str]:

@@ -7,7 +7,7 @@ from math import isfinite
 from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.cli.text.tables import aligned
-from evenflow.cli.text.tune.proof_text import TIE, legend, proof, space
+from evenflow.cli.text.tune.proof_text import DOUBT, TIE, legend, proof, space
 from evenflow.export.results.tune_fields import TuneSetting
 from evenflow.language import _, _n, joined
 from evenflow.predict.memory import fullest
@@ -17,6 +17,7 @@ from evenflow.predict.training import Training
 from evenflow.tune.binding import Binding
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import contenders, tied
+from evenflow.tune.preference import doubts_of
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
@@ -94,7 +95,9 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
     return [
         _Column(
             "#",
-            lambda candidate, _prediction: numbers[id(candidate)] + (TIE if candidate in same else ""),
+            lambda candidate, _prediction: (
+                numbers[id(candidate)] + (TIE if candidate in same else "") + (DOUBT if doubts_of(candidate) else "")
+            ),
             is_left=True,
         ),
         degree("TP", lambda training: training.degrees.tensor, can_be_hidden=False),

@@ -35,6 +35,7 @@ from evenflow.tune.answers.standing import Standing, standing
 from evenflow.tune.answers.two_level import TwoLevel
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied
+from evenflow.tune.preference import simplest_first
 from evenflow.tune.tuned import Tuned
 
 _NEEDED_SECONDS = 20.0
@@ -118,7 +119,7 @@ class Answers:
     def overtaken(self) -> "Answers":
         """Return the answers to the ranking with what they found in its place; the same where nothing is faster."""
         tuned = overtaken(self.tuned, self._solved_besides())
-        return self if tuned is self.tuned else replace(self, tuned=tuned)
+        return self if tuned is self.tuned else replace(self, tuned=simplest_first(tuned))
 
     def _solved_besides(self) -> Iterator[Candidate]:
         """Yield the configurations that were solved for answers."""

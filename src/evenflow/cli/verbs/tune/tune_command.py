@@ -31,6 +31,7 @@ from evenflow.export.results.tune_fields import TuneSetting, tune_fields
 from evenflow.interruption import answer_exists
 from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.training_baseline import read_training
+from evenflow.tune.preference import simplest_first
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 
@@ -95,7 +96,7 @@ def tune(request: TuneOptions) -> int:
         notes=job.notes,
     )
     answers = Answers(
-        tuned=found,
+        tuned=simplest_first(found),
         asked=request.after,
         time_left=time_left,
         rows=request.rows,
