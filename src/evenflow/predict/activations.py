@@ -14,6 +14,7 @@ from evenflow.predict.layer_tensors import (
     Tensor,
     addition_tensor,
     dropout_tensors,
+    input_item,
     inside_tensors,
     layer_tensors,
     pass_tensors,
@@ -183,7 +184,8 @@ def loss_waits(training: Training) -> bool:
 
 
 def _softmax(training: Training) -> int:
-    return round(SINGLE * tokens(training) * padded_vocabulary(training) / training.degrees.tensor)
+    split = 1 if training.software.gathers_logits else training.degrees.tensor
+    return round(SINGLE * tokens(training) * padded_vocabulary(training) / split)
 
 
 def _kept_logits(training: Training) -> int:
@@ -244,8 +246,8 @@ def _mlp_gradients(training: Training, layer: LayerKind) -> Tensor:
     """Return the gradients of an MLP's activation inputs; the gradient of its output reuses the output's memory."""
     inside = inside_tensors(training, layer)
     taken = [tensor for tensor in inside if tensor.name.startswith(("input of the activation", "factor of"))]
-    held = Held.EXPERTS if layer.experts else Held.MLP
-    return Tensor("gradients of the MLP", held, sum(tensor.size_bytes for tensor in taken))
+    held, wider = Held.EXPERTS if layer.experts else Held.MLP, HALF / input_item(training)
+    return Tensor("gradients of the MLP", held, wider * sum(tensor.size_bytes for tensor in taken))
 
 
 def _gathered(training: Training) -> float:

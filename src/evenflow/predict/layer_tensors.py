@@ -381,15 +381,21 @@ def _last_product(training: Training) -> list[Tensor]:
 def _inner(training: Training, rows: float, width: float, module: str) -> list[Tensor]:
     """Return what the inside of an MLP keeps: inputs and output of its activation function."""
     held = Held.MLP if module == "mlp" else Held.EXPERTS
-    size = HALF * rows * width
+    size = input_item(training) * rows * width
     factor = [Tensor(f"factor of the activation, {module}", held, size, module, between_products=True)]
     if not training.software.fused_elementwise:
-        factor.append(Tensor(f"activation without its factor, {module}", held, size, module, between_products=True))
+        whole = HALF * rows * width
+        factor.append(Tensor(f"activation without its factor, {module}", held, whole, module, between_products=True))
     return [
         Tensor(f"input of the activation, {module}", held, size, module),
         *(factor if training.model.gated else []),
         Tensor(f"output of the activation, {module}", held, _saved(training) * rows * width, module, True),
     ]
+
+
+def input_item(training: Training) -> float:
+    """Return the bytes of a number that an activation function takes, as it is kept."""
+    return 1.0 if training.software.saves_in_8_bits else HALF
 
 
 def _experts(training: Training) -> list[Tensor]:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterator
 
+from evenflow.cli.text.chance_text import chance_words
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.cli.text.tables import aligned
 from evenflow.export.results.prediction_fields import PredictionSetting
 from evenflow.language import _, joined
 from evenflow.predict.expected_error import ALL, CALIBRATED
-from evenflow.predict.memory import Held, RankMemory, fullest
+from evenflow.predict.memory import Held, RankMemory, fit_probability, fullest
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime, Prediction
 from evenflow.predict.training import FORMATS, Training
@@ -149,7 +150,7 @@ def _memory_table(prediction: Prediction, limit_bytes: int) -> str:
 
 
 def _held() -> dict[Held, str]:
-    """Return a short word for what memory is held for: ten columns and their numbers fit on a line."""
+    """Return a short word for what memory is held for: eleven columns and their numbers fit on a line."""
     return {
         Held.PARAMETERS: _("param"),
         Held.GRADIENTS: _("grad"),
@@ -161,6 +162,7 @@ def _held() -> dict[Held, str]:
         Held.LOGITS: _("loss"),
         Held.BUFFERS: _("buf"),
         Held.RESERVE: _("resv"),
+        Held.DRIVER: _("driv"),
     }
 
 
@@ -186,6 +188,7 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             rank=rank,
             free=_gb(limit_bytes - peak),
         )
+        yield _chance(memory, limit_bytes)
     else:
         yield _(
             "memory: {peak} GB on rank {rank}, {over} GB over the limit of {limit} GB",
@@ -194,6 +197,7 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             over=f"{math.ceil(10 * (peak - limit_bytes) / GIGABYTE) / 10:.1f}",  # never 0.0
             limit=_gb(limit_bytes),
         )
+        yield _chance(memory, limit_bytes)
     if any(prediction.host_bytes):
         most = max(prediction.host_bytes)
         yield _(
@@ -203,6 +207,13 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             rank=prediction.host_bytes.index(most),
             share=100 * prediction.training.degrees.optimizer_offload,
         )
+
+
+def _chance(memory: tuple[RankMemory, ...], limit_bytes: int) -> str:
+    return _(
+        "it fits with {percent} %, by what published readings are of predictions",
+        percent=chance_words(fit_probability(memory, limit_bytes)),
+    )
 
 
 def _change(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]:

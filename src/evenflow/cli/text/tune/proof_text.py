@@ -9,11 +9,12 @@ from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import contenders, tied, uncertain_ns
 from evenflow.tune.limits import all_schedules
-from evenflow.tune.question import TuningQuestion
+from evenflow.tune.question import USUAL_CONFIDENCE, TuningQuestion
 from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
 
 TIE = "≈"
+UNSURE = "!"
 _OF_DEVICES = (Axis.TENSOR, Axis.CONTEXT, Axis.EXPERT)
 """Axes that no more devices than there are can be split over."""
 
@@ -29,6 +30,16 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
             "TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: "
             "sequences of a microbatch; tokens/s: of a device; peak, free: GB of the fullest device, and below the "
             "limit; largest loss: what takes most of the step beside computation, memory by what it makes recompute",
+        ),
+        text_width(),
+    )
+    yield from wrapped(
+        _(
+            "fits%: the probability that all devices have enough memory; rows below {confidence} % are left out "
+            "(--confidence), and {sign} marks those below {usual} %",
+            confidence=f"{100 * (tuned.question.confidence or 0.5):.4g}",
+            sign=UNSURE,
+            usual=f"{100 * USUAL_CONFIDENCE:.4g}",
         ),
         text_width(),
     )

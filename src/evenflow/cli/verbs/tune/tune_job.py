@@ -56,6 +56,7 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
         global_batch=asked.global_batch,
         sequence=asked.sequence,
         memory_limit_bytes=options.memory_limit(asked.memory) or accelerator.memory_bytes,
+        confidence=asked.confidence,
         precision=asked.precision or usual_precision(accelerator),
         fixed=asked.axes.fixed,
         most=asked.axes.most,
