@@ -56,7 +56,7 @@ def shown_ranking(tuned: Tuned, plans: Sequence[str]) -> list[Shown]:
 
 
 def _whole_step(pipeline: Shown, candidate: Candidate, prediction: Prediction, tuned: Tuned) -> Shown:
-    """Return a timeline with the numbers of its row: what is beside the pipeline, what is kept in reserve, and the driver's."""
+    """Return a timeline with the numbers of its row: what is beside the pipeline, the reserve, the driver's."""
     question = tuned.question
     step_ns, limit = round(candidate.step_ns), question.memory_limit_bytes
     reached = question.topology.accelerator.reached

@@ -136,21 +136,26 @@ def part_name(name: str) -> str:
 
 def _memory_table(prediction: Prediction, limit_bytes: int) -> str:
     """Return a row for each rank, a column for each part that some rank has; GB of 2^30 bytes."""
-    memory = prediction.memory
-    parts = [held for held in Held if any(rank_memory.parts.get(held) for rank_memory in memory)]
-    titles = _held()
+    memory, titles = prediction.memory, _held()
+    parts = [held for held in titles if any(_in_column(rank_memory, held) for rank_memory in memory)]
     header = [_("rank"), *(titles[held] for held in parts), _("all"), *([_("full%")] if limit_bytes else [])]
     rows = []
     for rank in _shown_ranks(memory):
         rank_memory = memory[rank]
-        row = [str(rank), *(_gb(rank_memory.parts.get(held, 0)) for held in parts), _gb(rank_memory.total_bytes)]
+        row = [str(rank), *(_gb(_in_column(rank_memory, held)) for held in parts), _gb(rank_memory.total_bytes)]
         rows.append([*row, *([f"{100 * rank_memory.total_bytes / limit_bytes:.1f}"] if limit_bytes else [])])
     title = _("memory in GB at its fullest moment")
     return f"{title}\n{aligned(header, rows)}"
 
 
+def _in_column(memory: RankMemory, held: Held) -> int:
+    """Return the bytes of a column: those of the reserve with what driver and communicators take."""
+    beside = memory.parts.get(Held.DRIVER, 0) if held is Held.RESERVE else 0
+    return memory.parts.get(held, 0) + beside
+
+
 def _held() -> dict[Held, str]:
-    """Return a short word for what memory is held for: eleven columns and their numbers fit on a line."""
+    """Return a short word for what memory is held for: ten columns and their numbers fit on a line."""
     return {
         Held.PARAMETERS: _("param"),
         Held.GRADIENTS: _("grad"),
@@ -162,7 +167,6 @@ def _held() -> dict[Held, str]:
         Held.LOGITS: _("loss"),
         Held.BUFFERS: _("buf"),
         Held.RESERVE: _("resv"),
-        Held.DRIVER: _("driv"),
     }
 
 

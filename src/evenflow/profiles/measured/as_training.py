@@ -64,7 +64,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         latent=settings.latent(head_dim) or known.latent,
         norms=Norms(queries=head_dim, keys=head_dim) if known.norms_heads else Norms(),
         window=known.window,
-        unwindowed_layers=tuple(range(1, _known(run.layers), 2)) if known.window else (),
+        unwindowed_layers=tuple(range(1, _known(run.layers), 2)) if known.window and not known.windows_all else (),
         dropout=of_gpt or (settings.is_megatron and not _known(run.gated_mlp)),
         name=run.model or "model",
     )
@@ -113,7 +113,8 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     )
     device = accelerator_named(_known(run.hardware))
     domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
-    return training, Topology(accelerator=device, domain_devices=domain)
+    network = None if run.network_gb_s is None else run.network_gb_s * 1e9
+    return training, Topology.of(device, domain, network_bytes_per_s=network)
 
 
 def _paired(run: MeasuredRun, *, is_paired: bool) -> str | None:

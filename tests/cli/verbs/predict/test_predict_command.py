@@ -88,8 +88,10 @@ def test_the_printed_change_fits_and_takes_as_long_as_it_says(evenflow, folder, 
     """The options, added to the command line or in the place of those there, are the step that was promised."""
     asked = (*SPLIT, "--microbatch", 2, "--json", "p.json", "--overwrite")
     evenflow(*asked)
-    peak = max(one["total_mb"] for one in json.loads((folder / "p.json").read_text())["memory"])
-    limit = ("--memory", f"{int(share * peak)}MB")
+    memory = json.loads((folder / "p.json").read_text())["memory"]
+    driver = memory[0]["parts_mb"]["driver and communicators"]
+    peak = max(one["total_mb"] for one in memory)
+    limit = ("--memory", f"{int(driver + share * (peak - driver))}MB")
     refused = evenflow(*asked, *limit)
     assert refused.exit_code == 3
     change = json.loads((folder / "p.json").read_text())["smallest_change"]

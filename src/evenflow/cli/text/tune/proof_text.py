@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.language import _, _n
+from evenflow.predict.memory import fit_probability
 from evenflow.solve.clock import counts_work
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
@@ -36,13 +37,13 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
     yield from wrapped(
         _(
             "fits%: the probability that all devices have enough memory; rows below {confidence} % are left out "
-            "(--confidence), and {sign} marks those below {usual} %",
+            "(--confidence)",
             confidence=f"{100 * (tuned.question.confidence or 0.5):.4g}",
-            sign=UNSURE,
-            usual=f"{100 * USUAL_CONFIDENCE:.4g}",
         ),
         text_width(),
     )
+    if any(map(is_unsure, tuned.ranked[:rows])):
+        yield _("{sign}: fits with less than {usual:.4g} %", sign=UNSURE, usual=100 * USUAL_CONFIDENCE)
     yield from wrapped(
         _(
             "±: four of five measured steps of this kind were within it of the prediction; of the first, from "
@@ -75,6 +76,12 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
     sure = _sure_rows(tuned, shown)
     if sure < len(shown):
         yield _("splits that were not solved could stand before row {row} and those after it", row=sure + 1)
+
+
+def is_unsure(candidate: Candidate) -> bool:
+    """Whether a row that is shown is less likely to fit than is usual."""
+    prediction, limit_bytes = candidate.prediction, candidate.pricing.question.memory_limit_bytes
+    return prediction is not None and fit_probability(prediction.memory, limit_bytes) < USUAL_CONFIDENCE
 
 
 def _sure_rows(tuned: Tuned, rows: Sequence[Candidate]) -> int:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from evenflow.cli.text.chance_text import chance_words
 from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.cli.text.tables import aligned
-from evenflow.cli.text.chance_text import chance_words
-from evenflow.cli.text.tune.proof_text import TIE, UNSURE, legend, proof, space
+from evenflow.cli.text.tune.proof_text import TIE, UNSURE, is_unsure, legend, proof, space
 from evenflow.export.results.tune_fields import TuneSetting
 from evenflow.language import _, _n, joined
 from evenflow.predict.memory import fit_probability, fullest
@@ -18,7 +18,7 @@ from evenflow.predict.training import Training
 from evenflow.tune.binding import Binding
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import contenders, tied
-from evenflow.tune.question import USUAL_CONFIDENCE, TuningQuestion
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
 
@@ -79,8 +79,7 @@ class _Column:
 
 
 def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -> list[_Column]:
-    same, question = set(tied(tuned.ranked)), tuned.question
-    limit = question.memory_limit_bytes
+    same, limit = set(tied(tuned.ranked)), tuned.question.memory_limit_bytes
     numbers = {id(candidate): str(number) for number, candidate in enumerate(rows, 1)} | {id(yours): _("yours")}
 
     def degree(title: str, value: Callable[[Training], int], *, can_be_hidden: bool = True) -> _Column:
@@ -122,7 +121,7 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
         _Column("MFU%", lambda _candidate, prediction: f"{100 * prediction.utilisation:.1f}", can_go=5),
         _Column(_("peak"), lambda _candidate, prediction: f"{peak(prediction) / _GIGABYTE:.1f}", can_go=1),
         _Column(_("free"), lambda _candidate, prediction: f"{(limit - peak(prediction)) / _GIGABYTE:.1f}", can_go=2),
-        _Column(_("fits%"), lambda _candidate, prediction: _chance(prediction, question)),
+        _Column(_("fits%"), _chance, can_go=1),
         _Column(_("largest loss"), lambda candidate, _prediction: _limit(candidate), is_left=True, can_go=4),
     ]
 
@@ -189,10 +188,10 @@ def _limit(candidate: Candidate) -> str:
     return name if limited.by is Binding.COMPUTE else f"{name} {100 * limited.time_ns / candidate.step_ns:.0f} %"
 
 
-def _chance(prediction: Prediction, question: TuningQuestion) -> str:
+def _chance(candidate: Candidate, prediction: Prediction) -> str:
     """Return the probability that a row fits, marked where it is not sure."""
-    probability = fit_probability(prediction.memory, question.memory_limit_bytes)
-    return chance_words(probability) + (UNSURE if probability < USUAL_CONFIDENCE else "")
+    probability = fit_probability(prediction.memory, candidate.pricing.question.memory_limit_bytes)
+    return chance_words(probability) + (UNSURE if is_unsure(candidate) else "")
 
 
 def _half_width(prediction: Prediction) -> float:

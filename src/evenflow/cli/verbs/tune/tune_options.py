@@ -34,6 +34,7 @@ class TuneOptions:
     )
     gpus: int = field(metadata=asked_as(training_options.GPUS, help="Devices in all."))
     gpus_per_node: int | None = field(default=None, metadata=training_options.GPUS_PER_NODE)
+    network: str | None = field(default=None, metadata=training_options.NETWORK)
     memory: str | None = field(default=None, metadata=training_options.MEMORY)
     confidence: float = optional(
         CONFIDENCE,
