@@ -1,6 +1,5 @@
 """Verdicts on published runs: what died is told from what lived, and sources weigh alike."""
 
-
 from benchmarks.published.verdicts import (
     Verdict,
     left_out_table,

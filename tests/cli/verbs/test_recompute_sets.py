@@ -12,7 +12,7 @@ CONFIG: dict[str, Any] = {
     "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 8000,
 }  # fmt: skip
 TRAINED = ("--accelerator", "h100", "--ranks", 2, "--microbatches", 8, "--seq", 8192, "--time-limit", 10)
-TIGHT = ("--memory", "10GB")
+TIGHT = ("--memory", "7GB")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_tuning_chooses_among_the_sets_that_a_framework_has(evenflow, folder, mo
     asked = (
         "tune", "--model", model, "--accelerator", "h100", "--gpus", 2, "--gpus-per-node", 2, "--seq", 2048,
         "--global-batch", 32, "--fix", "pipeline=2", "--fix", "microbatch=4", "--fix", "chunks=1",
-        "--memory", "12500MB", "--time-limit", 10, "--target", target,
+        "--memory", "11800MB", "--time-limit", 10, "--target", target,
     )  # fmt: skip
     steps = []
     for options in ((), ("--recompute-sets", "best")):

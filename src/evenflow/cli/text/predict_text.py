@@ -215,7 +215,7 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
 
 def _chance(memory: tuple[RankMemory, ...], limit_bytes: int) -> str:
     return _(
-        "it fits with {percent} %, by what published readings are of predictions",
+        "it fits with a probability of {percent} %, by published readings of memory",
         percent=chance_words(fit_probability(memory, limit_bytes)),
     )
 
