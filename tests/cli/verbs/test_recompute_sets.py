@@ -124,7 +124,7 @@ def test_tuning_chooses_among_the_sets_that_a_framework_has(evenflow, folder, mo
     asked = (
         "tune", "--model", model, "--accelerator", "h100", "--gpus", 2, "--gpus-per-node", 2, "--seq", 2048,
         "--global-batch", 32, "--fix", "pipeline=2", "--fix", "microbatch=4", "--fix", "chunks=1",
-        "--memory", "11800MB", "--time-limit", 10, "--target", target,
+        "--memory", "12700MB", "--time-limit", 10, "--target", target,
     )  # fmt: skip
     steps = []
     for options in ((), ("--recompute-sets", "best")):
