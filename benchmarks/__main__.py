@@ -37,11 +37,11 @@ from benchmarks import (
     zero_bubble,
 )
 from benchmarks import cases as named
-from benchmarks.published import accuracy, defaults, differences, mixtures, recipes, sweeps, transfer
+from benchmarks.published import accuracy, defaults, differences, mixtures, recipes, sweeps, transfer, verdicts
 from benchmarks.published.prediction import calibrated, predicted
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
-from evenflow.predict import expected_error
+from evenflow.predict import expected_error, memory_error
 from evenflow.tune import error as tune_error
 from evenflow.units import megabytes
 
@@ -389,6 +389,33 @@ def transfer_command(files: tuple[Path, ...] = (), write: bool = False) -> None:
     click.echo("\n\n".join(tables.values()))
     for name, text in tables.items() if write else ():
         fidelity.write(name, text)
+
+
+@benchmarks.command("verdicts")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--states", default="", metavar="WORDS", help="What software did in all runs, beside what they state.")
+@click.option("--write", is_flag=True, help="Write the values into the package, and the tables into docs/tables.")
+def verdicts_command(files: tuple[Path, ...] = (), states: str = "", write: bool = False) -> None:
+    """Say of published runs whether they fit, and how far off predicted memory was, also of sources left out.
+
+    FILES are CSV files of the form in benchmarks/published/README.md (default: those there); notes of runs that died
+    begin with OUT OF MEMORY.
+    """
+    try:
+        every, _ = accuracy.read_all(files)
+        runs = [verdicts.stating(run, states) for of in every.values() for run in of]
+        ratios = verdicts.ratios(runs)
+        tables = {"memory-verdicts": verdicts.verdict_table(verdicts.verdicts(runs))}
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    if ratios:
+        tables["memory-margins"] = verdicts.left_out_table(ratios)
+    click.echo("\n\n".join(tables.values()))
+    if write and ratios:
+        lines = verdicts.quantile_lines(verdicts.quantiles(ratios))
+        defaults.write_lines(lines, into=memory_error, mark="memory")
+        accuracy.write_sections(tables)
 
 
 @benchmarks.command("defaults")

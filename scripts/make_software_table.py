@@ -14,7 +14,8 @@ PAGES = (_DOCS / "software.md", _DOCS / "zh" / "software.md")
 BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"
 HEADERS = {"docs": ("about", "word", "also"), "zh": ("关于", "词", "同义词")}
 ASPECTS = {
-    "dispatcher": "token 分发器", "attention": "注意力", "loss": "损失", "elementwise": "逐元素运算",
+    "dispatcher": "token 分发器", "attention": "注意力", "loss": "损失", "logits": "logits",
+    "saved inputs": "保留的输入", "elementwise": "逐元素运算",
     "tensor": "张量并行", "gradients": "梯度通信", "parameters": "参数收集", "pipeline": "流水线消息",
     "experts": "专家通信", "optimizer overlap": "优化器重叠", "graphs": "图", "recipe": "缩放方式",
     "gradient dtype": "梯度的数据类型", "gather dtype": "收集的数据类型", "sharding": "切分", "placement": "设备排布",

@@ -9,6 +9,7 @@ from benchmarks.published.guesses import HALF, guess_all
 from benchmarks.published.picture import scatter_svg
 from benchmarks.published.predictor import Calibrate, Predictor
 from benchmarks.published.ranking import ranking_groups
+from benchmarks.published.scaling import scaling_table
 from benchmarks.published.timeline_file import PublishedTimeline, read_timeline
 from benchmarks.published.two_points import two_numbers, two_numbers_table
 from benchmarks.table import aligned
@@ -70,6 +71,7 @@ def score_sections(
         "memory": report.memory_table(guesses),
         "small-memory": report.small_memory_table(guesses) or "none",
         "ranking": report.ranking_table(guesses),
+        "devices": scaling_table(guesses),
         "two-numbers": two_numbers_table(two_numbers(files)) or "none",
         "assumed": report.assumption_table(guesses[0]),
         "not-predicted": report.refusals(guesses[0]) or "none",

@@ -201,7 +201,12 @@ def write_ranges(found: Mapping[str, Range], into: ModuleType, mark: str = "rang
         f'    "{kind}": ({low:.3f}, {high:.3f}, {count}, {sources}),\n'
         for kind, (low, high, count, sources) in sorted(found.items())
     ]
-    _replace(Path(str(into.__file__)), f"    # begin: {mark}\n", f"    # end: {mark}\n", "".join(lines))
+    write_lines("".join(lines), into=into, mark=mark)
+
+
+def write_lines(text: str, *, into: ModuleType, mark: str) -> None:
+    """Put lines in the place of those in a module that a mark begins and ends."""
+    _replace(Path(str(into.__file__)), f"    # begin: {mark}\n", f"    # end: {mark}\n", text)
 
 
 def _replace(path: Path, begin: str, end: str, text: str) -> None:

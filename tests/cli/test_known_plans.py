@@ -141,7 +141,7 @@ class TestTune:
     """``evenflow tune``: no row of an answer on as many devices is shorter than the first of the ranking."""
 
     @pytest.mark.parametrize("limit_s", [0.001, 0.2, 1.0])
-    @pytest.mark.parametrize("memory", ["80GB", "3GB"])
+    @pytest.mark.parametrize("memory", ["80GB", "7GB"])
     def test_nothing_is_shorter_than_the_first_row(self, evenflow, folder, limit_s, memory):
         (folder / "run.sh").write_text(RUNS)
         words = [*ASKED, "--max-context", 1, "--memory", memory, "--baseline", "run.sh", "--time-limit", limit_s]

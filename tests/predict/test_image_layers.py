@@ -66,7 +66,7 @@ def test_stages_send_the_tokens_of_images_on():
 def test_memory_of_ranks_adds_up():
     prediction = predict(training(model=SEES), TOPOLOGY)
     for rank, memory in enumerate(prediction.memory):
-        assert memory.total_bytes - memory.parts[Held.RESERVE] == prediction.simulation.peak_memory_bytes[rank]
+        assert memory.allocated_bytes == prediction.simulation.peak_memory_bytes[rank]
 
 
 def test_it_must_be_said_which_images_there_are():

@@ -104,10 +104,12 @@ def test_megatron_counts_as_much_as_is_predicted_for_a_model_of_seven_billion() 
 
 
 def test_a_device_shows_more_than_all_parts() -> None:
-    memory = RankMemory(parts={Held.PARAMETERS: 1000, Held.RESERVE: 50}, driver_bytes=400)
+    memory = RankMemory(parts={Held.PARAMETERS: 1000, Held.RESERVE: 50, Held.DRIVER: 400})
     assert memory.allocated_bytes == 1000
-    assert memory.total_bytes == 1050
-    assert memory.device_bytes == 1050 + 150 + 400
+    assert memory.needed_bytes == 1050
+    assert memory.total_bytes == 1050 + 400
+    assert memory.reserved_bytes == 1050 + 120
+    assert memory.device_bytes == 1050 + 120 + 400
 
 
 def test_exchanges_under_products_take_buffers_for_all_tokens() -> None:

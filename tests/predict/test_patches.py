@@ -111,4 +111,4 @@ def test_halves_of_a_block_are_the_whole_one_together(name: str) -> None:
 def test_memory_of_ranks_adds_up() -> None:
     prediction = predict(replace(JOB, model=READ, degrees=Degrees(pipeline=3)), TOPOLOGY)
     for rank, memory in enumerate(prediction.memory):
-        assert memory.total_bytes - memory.parts[Held.RESERVE] == prediction.simulation.peak_memory_bytes[rank]
+        assert memory.allocated_bytes == prediction.simulation.peak_memory_bytes[rank]

@@ -72,7 +72,7 @@ def test_stages_send_both_streams_and_memory_of_ranks_adds_up() -> None:
     assert message_bytes(JOB) == ITEM * SEQUENCE * 2 * 64
     prediction = predict(replace(JOB, degrees=Degrees(pipeline=3)), TOPOLOGY)
     for rank, memory in enumerate(prediction.memory):
-        assert memory.total_bytes - memory.parts[Held.RESERVE] == prediction.simulation.peak_memory_bytes[rank]
+        assert memory.allocated_bytes == prediction.simulation.peak_memory_bytes[rank]
 
 
 def test_sequences_are_as_long_as_rows_and_columns_say() -> None:

@@ -81,8 +81,7 @@ def test_every_rank_holds_them_once():
     assert more == state_bytes(job, shared_parameters(job)) > 0
     prediction = predict(job, TOPOLOGY)
     for rank, memory in enumerate(prediction.memory):
-        held = memory.total_bytes - memory.parts[Held.RESERVE]
-        assert held == prediction.simulation.peak_memory_bytes[rank]
+        assert memory.allocated_bytes == prediction.simulation.peak_memory_bytes[rank]
     alone = training(model=SHARED, degrees=Degrees(tensor=2))
     assert shared_parameters(alone) == shared_parameters(job)
 

@@ -2,8 +2,16 @@
 
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
+from evenflow.predict.memory_error import margin
 from evenflow.predict.transformer import Transformer
-from evenflow.tune.question import TuningQuestion
+from evenflow.tune.question import USUAL_CONFIDENCE, TuningQuestion
+from evenflow.units import GIGABYTE
+
+
+def device_of(gigabytes: float) -> int:
+    """Return the memory of an H100 into which ranks fit surely enough that need so much beside the driver."""
+    driver_bytes = accelerator_named("h100").reached.driver_bytes
+    return round(margin(USUAL_CONFIDENCE) * gigabytes * GIGABYTE + driver_bytes)
 
 
 def question() -> TuningQuestion:

@@ -22,6 +22,7 @@ QUESTION = TuningQuestion(
     global_batch=16,
     sequence=2048,
     memory_limit_bytes=16 * GIGABYTE,
+    confidence=None,
     title="It",
     schedules=("1f1b", "interleaved"),
     fixed={Axis.ZERO: 1},

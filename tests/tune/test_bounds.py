@@ -19,6 +19,7 @@ from evenflow.tune.candidate import Pricing
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import space_of
 from tests.thoroughness import examples
+from tests.tune.questions import device_of
 
 SOFTWARE = [
     Software(),
@@ -49,7 +50,7 @@ def asked(
         devices=8,
         global_batch=24,
         sequence=4096,
-        memory_limit_bytes=gigabytes * 2**30,
+        memory_limit_bytes=device_of(gigabytes),
         software=SOFTWARE[number],
         schedules=FAMILIES if model.experts is None else (*FAMILIES, *PAIRED),
         allow_empty=allow_empty,

@@ -55,7 +55,7 @@ def test_a_simple_row_that_people_refuse_is_not_preferred() -> None:
     assert doubts_of(tight) == (Doubt.MEMORY,)
     preferred = simplest_first(of(fast, tight))
     assert preferred.best is fast
-    assert any("less than 5 % of the memory is left in 2" in line for line in legend(preferred, 2))
+    assert any("less than 90 % sure to fit are 2" in line for line in legend(preferred, 2))
     setting = TuneSetting(rows=2, target="", version=None, assumed=(), notes=())
     rows = tune_fields(preferred, setting)["ranked"]
     assert isinstance(rows, list)

@@ -22,6 +22,7 @@ from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.space import space_of
 from tests.solve.recomputation import layers_that_could_recompute_less
+from tests.tune.questions import device_of
 
 DENSE = Transformer(hidden=2048, layers=4, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True)
 MIXED = Transformer(
@@ -50,10 +51,10 @@ def small(model: Transformer = DENSE, **changes: object) -> TuningQuestion:
 
 QUESTIONS = {
     "dense": small(fixed={Axis.ZERO: 1}),
-    "tight": small(memory_limit_bytes=5 * 2**30, fixed={Axis.ZERO: 1}),
+    "tight": small(memory_limit_bytes=device_of(5), fixed={Axis.ZERO: 1}),
     "experts": small(MIXED, fixed={Axis.ZERO: 1, Axis.MICROBATCH: 1, Axis.TENSOR: 1}),
     "chunks": small(
-        schedules=("interleaved", "zb-h1"), memory_limit_bytes=6 * 2**30, fixed={Axis.ZERO: 1, Axis.PIPELINE: 2}
+        schedules=("interleaved", "zb-h1"), memory_limit_bytes=device_of(6), fixed={Axis.ZERO: 1, Axis.PIPELINE: 2}
     ),
     "empty": small(allow_empty=True, fixed={Axis.ZERO: 1, Axis.TENSOR: 1, Axis.MICROBATCH: 1}),
     "more cells than layers": small(
@@ -228,7 +229,7 @@ def test_an_interrupt_is_kept_in_every_stage(stage: str, monkeypatch: pytest.Mon
 
 def test_plans_recompute_as_the_framework_can() -> None:
     """One number of recomputed layers for all cells, or one kind for all layers, and as good as any of them."""
-    asked = small(abilities=COUNTED, memory_limit_bytes=5 * 2**30, fixed={Axis.ZERO: 1, Axis.PIPELINE: 2})
+    asked = small(abilities=COUNTED, memory_limit_bytes=device_of(5), fixed={Axis.ZERO: 1, Axis.PIPELINE: 2})
     answer = search(asked, time_limit_s=20)
     assert answer.best is not None
     recomputing = 0
@@ -262,7 +263,7 @@ def test_cells_are_equal_where_the_framework_knows_no_others() -> None:
 def test_only_the_kind_that_the_user_allows_is_recomputed() -> None:
     for abilities in (None, COUNTED):
         for kind, kinds in (("none", set()), (SELECT, {SELECT})):
-            asked = small(abilities=abilities, recompute=kind, memory_limit_bytes=6 * 2**30, fixed={Axis.ZERO: 1})
+            asked = small(abilities=abilities, recompute=kind, memory_limit_bytes=device_of(6), fixed={Axis.ZERO: 1})
             answer = search(asked, time_limit_s=10, rows=1)
             assert answer.best is not None
             for one in answer.candidates:
@@ -326,7 +327,7 @@ def never_compiled(compiling: Event, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("limit_s", [0.0, 0.4])
 @pytest.mark.parametrize(
     "asked",
-    [*QUESTIONS.values(), small(abilities=COUNTED, memory_limit_bytes=9 * 2**30)],
+    [*QUESTIONS.values(), small(abilities=COUNTED, memory_limit_bytes=device_of(9))],
     ids=[*QUESTIONS.keys(), "counted"],
 )
 def test_a_search_that_is_over_before_its_loops_are_compiled_has_plans_all_the_same(

@@ -1,7 +1,7 @@
 """Where the devices of a group lie, and the links that its collectives run over."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -70,8 +70,15 @@ class Topology:
     domain_devices: int
 
     @classmethod
-    def of(cls, accelerator: Accelerator, domain_devices: int | None = None) -> "Topology":
-        """Return domains of as many devices, by default of as many as the accelerator's links connect."""
+    def of(
+        cls, accelerator: Accelerator, domain_devices: int | None = None, *, network_bytes_per_s: float | None = None
+    ) -> "Topology":
+        """Return domains of as many devices, by default of as many as the accelerator's links connect.
+
+        With `network_bytes_per_s` a device has this of the network, instead of what is usual for the accelerator.
+        """
+        if network_bytes_per_s is not None:
+            accelerator = replace(accelerator, network_bytes_per_s=network_bytes_per_s)
         return cls(accelerator=accelerator, domain_devices=domain_devices or accelerator.link_devices)
 
     @property

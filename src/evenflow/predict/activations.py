@@ -14,6 +14,7 @@ from evenflow.predict.layer_tensors import (
     Tensor,
     addition_tensor,
     dropout_tensors,
+    input_item,
     inside_tensors,
     layer_tensors,
     pass_tensors,
@@ -140,9 +141,9 @@ def tail_activations(training: Training) -> dict[Held, int]:
     normed = {Held.NORMS: round(HALF * spread_tokens(training) * (2 * model.last_width + before))}
     block = layer_activations(training, model.further_kind, kind=training.recompute)
     further = added(
-        block, joined_activations(training), {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens
+        block, joined_activations(training), {Held.LOGITS: _kept_logits(training)}, times=model.predicted_tokens
     )
-    return added(normed, further, {Held.LOGITS: _softmax(training) if loss_waits(training) else 0})
+    return added(normed, further, {Held.LOGITS: _kept_logits(training) if loss_waits(training) else 0})
 
 
 def joined_activations(training: Training, *, kind: str = NONE) -> dict[Held, int]:
@@ -157,18 +158,19 @@ def joined_activations(training: Training, *, kind: str = NONE) -> dict[Held, in
 
 def further_logits(training: Training) -> dict[Held, int]:
     """Return what the losses of further tokens keep until their backwards."""
-    return {Held.LOGITS: training.model.predicted_tokens * _softmax(training)}
+    return {Held.LOGITS: training.model.predicted_tokens * _kept_logits(training)}
 
 
 def tail_working(training: Training) -> dict[Held, int]:
     """Return the working memory of the loss: logits in 16 bits and their softmax in 32.
 
-    A loss that does not work in place has the gradients of the softmax and of the logits beside it, in 32 bits. A fully
-    sharded output layer is whole meanwhile, where the pipeline does not keep all of them whole.
+    A loss that does not work in place has the gradients of the softmax and of the logits beside it, in 32 bits; a
+    compiled one has the logits and their gradients, both in 16. A fully sharded output layer is whole meanwhile, where
+    the pipeline does not keep all of them whole.
     """
     softmax = _softmax(training)
     beside = softmax * HALF // SINGLE if training.software.fused_loss else 2 * softmax
-    needed = {Held.LOGITS: beside + (0 if loss_waits(training) else softmax)}
+    needed = {Held.LOGITS: beside + (0 if loss_waits(training) else _kept_logits(training))}
     degrees = training.degrees
     if degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1 and dense_group(degrees).size > 1:
         own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
@@ -182,7 +184,14 @@ def loss_waits(training: Training) -> bool:
 
 
 def _softmax(training: Training) -> int:
-    return round(SINGLE * tokens(training) * padded_vocabulary(training) / training.degrees.tensor)
+    split = 1 if training.software.gathers_logits else training.degrees.tensor
+    return round(SINGLE * tokens(training) * padded_vocabulary(training) / split)
+
+
+def _kept_logits(training: Training) -> int:
+    """Return what a loss keeps of its logits until its backward: their softmax in 32 bits, or themselves in 16."""
+    numbers = _softmax(training)
+    return numbers * HALF // SINGLE if training.software.compiled_loss else numbers
 
 
 def _sums(tensors: Iterator[Tensor] | list[Tensor]) -> dict[Held, int]:
@@ -199,7 +208,7 @@ def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
         return tensor.name == "input"
     dropped = training.modules_under(kind)
     if tensor.instead_of:
-        return tensor.instead_of in dropped or PRODUCTS in dropped
+        return tensor.instead_of in dropped or (PRODUCTS in dropped and not tensor.between_products)
     return tensor.module not in dropped and not (tensor.between_products and PRODUCTS in dropped)
 
 
@@ -237,8 +246,8 @@ def _mlp_gradients(training: Training, layer: LayerKind) -> Tensor:
     """Return the gradients of an MLP's activation inputs; the gradient of its output reuses the output's memory."""
     inside = inside_tensors(training, layer)
     taken = [tensor for tensor in inside if tensor.name.startswith(("input of the activation", "factor of"))]
-    held = Held.EXPERTS if layer.experts else Held.MLP
-    return Tensor("gradients of the MLP", held, sum(tensor.size_bytes for tensor in taken))
+    held, wider = Held.EXPERTS if layer.experts else Held.MLP, HALF / input_item(training)
+    return Tensor("gradients of the MLP", held, wider * sum(tensor.size_bytes for tensor in taken))
 
 
 def _gathered(training: Training) -> float:

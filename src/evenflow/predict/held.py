@@ -17,6 +17,7 @@ class Held(StrEnum):
     LOGITS = "logits and loss"
     BUFFERS = "communication buffers"
     RESERVE = "reserve"
+    DRIVER = "driver and communicators"
 
 
 Parts = Mapping[Held, int]

@@ -24,7 +24,7 @@ from evenflow.predict.passes import (
     tokens,
     with_sizes_of,
 )
-from evenflow.predict.training import FORMATS, FULL_ATTENTION, Training
+from evenflow.predict.training import FORMATS, FULL_ATTENTION, PRODUCTS, Training
 from evenflow.predict.transformer import DENSE, LayerKind
 from evenflow.predict.work import Operators
 
@@ -34,6 +34,7 @@ HASHES = "hashes"
 """The tensor that a layer keeps whose inputs are computed again from its outputs: new ones would be others."""
 ROUTER, SENT, SHARED = "router", "tokens of the experts", "shared_experts"
 """The tensors that a router keeps, and that were sent to routed experts; the module of experts for all tokens."""
+_INSIDE = "input of the MLP"
 _PLACE = 8
 """Bytes of a hash."""
 FULLEST = 1.25
@@ -93,8 +94,9 @@ def _own_tensors(training: Training, layer: LayerKind, *, name: str) -> list[Ten
         if layer.mixes:
             tensors += [*_mixers(training, layer), *dropout_tensors(training, "attention's dropout")]
         if layer.transforms:
-            tensors += _norm(training, "input of the MLP", _moved_mlp_norm(layer)) if layer.mixes else []
+            tensors += _norm(training, _INSIDE, _moved_mlp_norm(layer)) if layer.mixes else []
             tensors += _mlp(training) if layer.mlp else []
+            tensors += _last_product(training) if layer.mlp else []
             tensors += dropout_tensors(training, "MLP's dropout")
     tensors += _experts(training) if layer.experts else []
     tensors += _indexer(training, layer)
@@ -162,11 +164,12 @@ def _norm(training: Training, name: str, moved_with: str = "", normed_moved_with
     normed = Tensor(
         f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", True, moved_with=normed_moved_with
     )
+    is_inside = name == _INSIDE  # behind a second product, which `PRODUCTS` computes again
     if training.software.fused_elementwise or model.biases.norms or not model.norms.of_layer:
-        return [Tensor(name, Held.NORMS, HALF * numbers, moved_with=moved_with), normed]
+        return [Tensor(name, Held.NORMS, HALF * numbers, between_products=is_inside, moved_with=moved_with), normed]
     single = SINGLE * (numbers + spread_tokens(training))
     return [
-        Tensor(name, Held.NORMS, HALF * numbers, instead_of="layernorm"),
+        Tensor(name, Held.NORMS, HALF * numbers, between_products=is_inside, instead_of="layernorm"),
         Tensor(f"{name} in 32 bits, with a factor for each token", Held.NORMS, single, "layernorm", True),
         Tensor(f"unscaled {name}", Held.NORMS, HALF * numbers, "layernorm", True),
         normed,
@@ -247,7 +250,8 @@ def _attention(training: Training) -> list[Tensor]:
     return [
         *([unnormed] if normed else []),
         *([_of_attention("narrow queries and outputs", HALF * here * narrow)] if narrow else []),
-        _of_attention("queries, keys and values", HALF * here * (queries + keys + values), "core_attn"),
+        _of_attention("queries and values", HALF * here * (queries + values), "core_attn"),
+        replace(_of_attention("keys", HALF * here * keys, "core_attn"), between_products=True),
         *_hashed(training, queries),
         *_core(training, out),
         *_attention_experts(training),
@@ -362,18 +366,36 @@ def _mlp(training: Training) -> list[Tensor]:
     return _inner(training, tokens(training), training.model.ffn / training.degrees.tensor, "mlp")
 
 
+def _last_product(training: Training) -> list[Tensor]:
+    """Return what the last product of a gated MLP gives, which `PRODUCTS` keeps although no backward reads it.
+
+    It is one of those whose results are kept, whatever for; a compiler leaves it out. [torchtitan,
+    torchtitan/distributed/activation_checkpoint.py: every second product from the first one on]
+    """
+    if not training.model.gated or training.software.fuses_casts:
+        return []
+    size = HALF * spread_tokens(training) * training.model.hidden
+    return [Tensor("MLP's output", Held.MLP, size, instead_of=PRODUCTS)]
+
+
 def _inner(training: Training, rows: float, width: float, module: str) -> list[Tensor]:
     """Return what the inside of an MLP keeps: inputs and output of its activation function."""
     held = Held.MLP if module == "mlp" else Held.EXPERTS
-    size = HALF * rows * width
+    size = input_item(training) * rows * width
     factor = [Tensor(f"factor of the activation, {module}", held, size, module, between_products=True)]
     if not training.software.fused_elementwise:
-        factor.append(Tensor(f"activation without its factor, {module}", held, size, module, between_products=True))
+        whole = HALF * rows * width
+        factor.append(Tensor(f"activation without its factor, {module}", held, whole, module, between_products=True))
     return [
         Tensor(f"input of the activation, {module}", held, size, module),
         *(factor if training.model.gated else []),
         Tensor(f"output of the activation, {module}", held, _saved(training) * rows * width, module, True),
     ]
+
+
+def input_item(training: Training) -> float:
+    """Return the bytes of a number that an activation function takes, as it is kept."""
+    return 1.0 if training.software.saves_in_8_bits else HALF
 
 
 def _experts(training: Training) -> list[Tensor]:

@@ -1,7 +1,9 @@
 """The memory of every pipeline rank by purpose, at the moment when the simulator finds it fullest."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.reached import Reached
@@ -16,6 +18,7 @@ from evenflow.predict.activations import (
     tail_working,
 )
 from evenflow.predict.held import Held, Parts, added, largest, total
+from evenflow.predict.memory_error import margin, probability_within
 from evenflow.predict.parameters import (
     Parameters,
     dense_group,
@@ -32,7 +35,16 @@ from evenflow.predict.training import Sharding, Training
 from evenflow.predict.transformer import LayerKind
 from evenflow.simulate import Simulation, live_at_peak
 
-__all__ = ["Held", "RankMemory", "constant_bytes", "fullest", "limit_without_reserve", "rank_memory"]
+__all__ = [
+    "Held",
+    "RankMemory",
+    "constant_bytes",
+    "device_bytes_for",
+    "fit_probability",
+    "fullest",
+    "rank_memory",
+    "usable_bytes",
+]
 
 _WORKSPACE = 32 * 2**20
 """Bytes that a matrix library keeps for the thread of the forward, and for that of the backward.
@@ -50,10 +62,11 @@ matrix forward, for input and for weight; of the two others forward and for inpu
 _OVERLAPPED_STREAMS = 3
 """Parts that they run at once, each with a workspace. [the same, initialize_ub]"""
 _ACTIVATIONS = (Held.NORMS, Held.ATTENTION, Held.MLP, Held.EXPERTS, Held.LOGITS)
-_CACHED = 0.15
+_CACHED = 0.12
 """Of what is allocated, what an allocator keeps besides for later use. It gives that back before it fails.
 
-A fit to 58 readings of devices that trained models of 1 to 200 B parameters.
+Sources apart say 0.08 (eight runs of torchtitan, which state what was reserved) and 0.12 to 0.15 (58 readings of
+devices that trained models of 1 to 200 B parameters).
 """
 
 
@@ -63,23 +76,31 @@ class RankMemory:
 
     parts: Parts
     """Bytes by what they are held for."""
-    driver_bytes: int = 0
-    """Beside them, what no framework counts."""
 
     @property
     def total_bytes(self) -> int:
-        """All bytes of the rank."""
+        """All bytes of the rank: what its device must have."""
         return total(self.parts)
 
     @property
+    def needed_bytes(self) -> int:
+        """All bytes but the driver's: what a framework needs, blocks included that its allocator cannot use."""
+        return self.total_bytes - self.parts.get(Held.DRIVER, 0)
+
+    @property
     def allocated_bytes(self) -> int:
-        """All bytes but the reserve: what a framework counts as allocated."""
-        return self.total_bytes - self.parts.get(Held.RESERVE, 0)
+        """What a framework counts as allocated: neither the reserve nor what the driver takes."""
+        return self.needed_bytes - self.parts.get(Held.RESERVE, 0)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """What an allocator has from the device while there is room: what is needed, and blocks kept for later use."""
+        return self.needed_bytes + round(_CACHED * self.allocated_bytes)
 
     @property
     def device_bytes(self) -> int:
-        """What the device itself shows: all bytes, blocks kept for later use, and what the driver takes."""
-        return self.total_bytes + round(_CACHED * self.allocated_bytes) + self.driver_bytes
+        """What the device itself shows: what the allocator has, and what the driver takes."""
+        return self.reserved_bytes + self.parts.get(Held.DRIVER, 0)
 
 
 def constant_bytes(training: Training, accelerator: Accelerator) -> int:
@@ -117,7 +138,7 @@ def _unshared(training: Training, parameters: Parameters) -> float:
 def rank_memory(training: Training, simulation: Simulation, reached: Reached) -> tuple[RankMemory, ...]:
     """Return the memory of every rank at its fullest moment.
 
-    Its parts but the reserve add up to `simulation.peak_memory_bytes`; the reserve is a share of that.
+    Its parts but the reserve and the driver's add up to `simulation.peak_memory_bytes`; the reserve is a share of that.
     """
     schedule, costs = simulation.timeline.schedule, simulation.costs
     stages = _stages(training, simulation)
@@ -139,7 +160,8 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
             fullest_part = max(parts, key=lambda held: parts[held] if held in _ACTIVATIONS else -1)
             parts[fullest_part] += simulation.peak_memory_bytes[rank] - total(parts)
         parts[Held.RESERVE] = round(reached.reserve_share * total(parts))
-        memory.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
+        parts[Held.DRIVER] = round(reached.driver_bytes)
+        memory.append(RankMemory(parts=parts))
     return tuple(memory)
 
 
@@ -154,9 +176,31 @@ def fullest(memory: tuple[RankMemory, ...]) -> int:
     return totals.index(max(totals))
 
 
-def limit_without_reserve(limit_bytes: int, reached: Reached) -> int:
-    """Return what may be held apart from the reserve, so that a rank stays within `limit_bytes`."""
-    return int(limit_bytes / (1 + reached.reserve_share))
+def usable_bytes(limit_bytes: int, reached: Reached, *, confidence: float | None = None) -> int:
+    """Return what tensors of a rank may take on a device of `limit_bytes`: no reserve, and nothing of the driver's.
+
+    With a confidence, so much that a rank fits with this probability (see `memory_error`); at least one byte.
+    """
+    for_framework = limit_bytes - round(reached.driver_bytes)
+    return max(1, int(for_framework / ((1 + reached.reserve_share) * margin(confidence))))
+
+
+def device_bytes_for(held_bytes: float, reached: Reached, *, confidence: float | None = None) -> int:
+    """Return the memory of a device on which tensors may take `held_bytes`: the inverse of `usable_bytes`."""
+    share = (1 + reached.reserve_share) * margin(confidence)
+    device_bytes = ceil(held_bytes * share) + round(reached.driver_bytes)
+    while usable_bytes(device_bytes, reached, confidence=confidence) < held_bytes:
+        device_bytes += 1
+    return device_bytes
+
+
+def fit_probability(memory: Sequence[RankMemory], limit_bytes: int) -> float:
+    """Return the probability that all ranks fit into devices of `limit_bytes`.
+
+    Predictions of the ranks of one run are off together, so that the fullest of them decides.
+    """
+    room = (limit_bytes - rank.parts.get(Held.DRIVER, 0) for rank in memory)
+    return min(probability_within(left / rank.needed_bytes) for left, rank in zip(room, memory, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,12 @@ class Software:
     """Whether casts to 8 bits are fused with the operators before them, as a compiler does."""
     fused_loss: bool = True
     """Whether the loss works in place of its logits."""
+    gathers_logits: bool = False
+    """Whether every tensor-parallel device has the logits of all words for the loss."""
+    saves_in_8_bits: bool = False
+    """Whether what an activation function takes is kept in 8 bits, whatever its format."""
+    compiled_loss: bool = False
+    """Whether such a loss has its softmax from logits in 16 bits once more, and their gradients in 16 bits."""
     captured_graphs: bool = False
     """Whether launches are captured in graphs: then the host does not limit operators."""
     overlaps_tensor: bool = False

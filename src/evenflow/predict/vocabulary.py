@@ -24,6 +24,8 @@ class Aspect(StrEnum):
     DISPATCHER = "dispatcher"
     ATTENTION = "attention"
     LOSS = "loss"
+    LOGITS = "logits"
+    SAVED_INPUTS = "saved inputs"
     ELEMENTWISE = "elementwise"
     TENSOR = "tensor"
     GRADIENTS = "gradients"
@@ -98,10 +100,19 @@ WORDS: tuple[SoftwareWord, ...] = (
                    "flex-attention", "triton-attention")),
     SoftwareWord(name="unfused-attention", aspect=Aspect.ATTENTION, changes={"fused_attention": False},
          synonyms=("unfused", "eager-attention", "math-attention")),
-    SoftwareWord(name="fused-loss", aspect=Aspect.LOSS, changes={"fused_loss": True},
-         synonyms=("cross-entropy-loss-fusion", "cross-entropy-fusion", "fused-cross-entropy", "compiled-loss",
-                   "liger-loss")),
-    SoftwareWord(name="unfused-loss", aspect=Aspect.LOSS, changes={"fused_loss": False}, synonyms=("eager-loss",)),
+    SoftwareWord(name="fused-loss", aspect=Aspect.LOSS, changes={"fused_loss": True, "compiled_loss": False},
+         synonyms=("cross-entropy-loss-fusion", "cross-entropy-fusion", "fused-cross-entropy", "liger-loss")),
+    SoftwareWord(name="compiled-loss", aspect=Aspect.LOSS, changes={"fused_loss": True, "compiled_loss": True},
+         synonyms=("compile-loss",)),
+    SoftwareWord(name="unfused-loss", aspect=Aspect.LOSS, changes={"fused_loss": False, "compiled_loss": False},
+         synonyms=("eager-loss",)),
+    SoftwareWord(name="gathered-logits", aspect=Aspect.LOGITS, changes={"gathers_logits": True},
+         synonyms=("no-loss-parallel", "disable-loss-parallel", "gather-output")),
+    SoftwareWord(name="split-logits", aspect=Aspect.LOGITS, changes={"gathers_logits": False},
+         synonyms=("loss-parallel", "vocab-parallel-loss", "parallel-output")),
+    SoftwareWord(name="fp8-saved-inputs", aspect=Aspect.SAVED_INPUTS, changes={"saves_in_8_bits": True},
+         synonyms=("activation-func-fp8-input-store", "fp8-activation-inputs")),
+    SoftwareWord(name="bf16-saved-inputs", aspect=Aspect.SAVED_INPUTS, changes={"saves_in_8_bits": False}),
     SoftwareWord(name="fused-elementwise", aspect=Aspect.ELEMENTWISE,
          changes={"fused_elementwise": True, "fuses_casts": False}, synonyms=("fused-kernels",)),
     SoftwareWord(name="compiled-elementwise", aspect=Aspect.ELEMENTWISE,

@@ -17,6 +17,7 @@ from evenflow.report.shown import Shown, ShownMemory
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import split_words
+from evenflow.units import GIGABYTE
 
 MOST_TIMELINES = 5
 """Rows whose pipelines a report shows; the others are in its table."""
@@ -55,26 +56,28 @@ def shown_ranking(tuned: Tuned, plans: Sequence[str]) -> list[Shown]:
 
 
 def _whole_step(pipeline: Shown, candidate: Candidate, prediction: Prediction, tuned: Tuned) -> Shown:
-    """Return a timeline with the numbers of its row: what is beside the pipeline, and what is kept in reserve."""
+    """Return a timeline with the numbers of its row: what is beside the pipeline, the reserve, the driver's."""
     question = tuned.question
     step_ns, limit = round(candidate.step_ns), question.memory_limit_bytes
-    reserve = question.topology.accelerator.reached.reserve_share
+    reached = question.topology.accelerator.reached
+    reserve, driver_bytes = reached.reserve_share, round(reached.driver_bytes)
     rest_ns = max(0, step_ns - pipeline.makespan_ns)
     peaks = tuple(rank.total_bytes for rank in prediction.memory)
     (step_name, _pipeline), _peaks, (_idle, share), *others = pipeline.figures
     step_note = _(
         "The step takes {step}: the pipeline shown here {pipeline}, and {rest} beside it, as for the optimizer. Memory "
-        "includes a reserve of {reserve:g} %.",
+        "includes a reserve of {reserve:g} %, and {driver:.1f} GB that driver and communicators take.",
         step=show_time(step_ns),
         pipeline=show_time(pipeline.makespan_ns),
         rest=show_time(rest_ns),
         reserve=100 * reserve,
+        driver=driver_bytes / GIGABYTE,
     )
     return replace(
         pipeline,
         step_ns=step_ns,
         peak_bytes=peaks,
-        memory=None if pipeline.memory is None else _with_reserve(pipeline.memory, reserve),
+        memory=None if pipeline.memory is None else _whole_memory(pipeline.memory, reserve, driver_bytes),
         what_if={
             "why_not": _(
                 "This plan cannot be changed here: the page does not know what is beside the pipeline of its step."
@@ -90,15 +93,15 @@ def _whole_step(pipeline: Shown, candidate: Candidate, prediction: Prediction, t
     )
 
 
-def _with_reserve(memory: ShownMemory, share: float) -> ShownMemory:
-    """Return memory of which every byte takes its share of the reserve."""
+def _whole_memory(memory: ShownMemory, share: float, driver_bytes: int) -> ShownMemory:
+    """Return memory of which every byte takes its share of the reserve, and what the driver takes from the start."""
 
-    def more(values: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(round(value * (1 + share)) for value in values)
+    def more(values: tuple[int, ...], beside: int = 0) -> tuple[int, ...]:
+        return tuple(round(value * (1 + share)) + beside for value in values)
 
     ends = memory.end_changes
     return ShownMemory(
-        static_bytes=more(memory.static_bytes),
+        static_bytes=more(memory.static_bytes, driver_bytes),
         working_bytes=more(memory.working_bytes),
         changes=np.rint(memory.changes * (1 + share)).astype(np.int64),
         end_changes=None if ends is None else np.rint(ends * (1 + share)).astype(np.int64),

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from evenflow.asking import check_fields, takes
+from evenflow import ranges
+from evenflow.asking import asked, check_fields, takes
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
@@ -24,7 +25,7 @@ from evenflow.targets.target import Target
 from evenflow.tune.axes import Axis, Value
 from evenflow.tune.limits import all_schedules, check_question
 from evenflow.tune.preference import simplest_first
-from evenflow.tune.question import TuningQuestion
+from evenflow.tune.question import USUAL_CONFIDENCE, TuningQuestion
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.tuned import Tuned
 
@@ -38,6 +39,7 @@ class TuneRequest:
     devices: int
     devices_per_node: int | None = None
     memory_limit_bytes: int | None = None
+    confidence: float = field(default=USUAL_CONFIDENCE, metadata=asked(ranges.CONFIDENCE))
     global_batch: int
     sequence: int
     precision: str = "bf16"
@@ -69,6 +71,7 @@ class TuneRequest:
             global_batch=self.global_batch,
             sequence=self.sequence,
             memory_limit_bytes=device.memory_bytes if self.memory_limit_bytes is None else self.memory_limit_bytes,
+            confidence=self.confidence,
             precision=self.precision,
             fixed={_axis(name, "fixed"): value for name, value in (self.fixed or {}).items()},
             most={_axis(name, "most"): value for name, value in (self.most or {}).items()},
@@ -99,6 +102,7 @@ def tune(request: TuneRequest) -> Tuned:
         devices: devices in all.
         devices_per_node: devices that fast links connect; None: those of the accelerator.
         memory_limit_bytes: of a device; None: all it has.
+        confidence: probability with which every rank of a configuration must fit, from 0.5 on.
         global_batch: sequences of a step.
         sequence: tokens of a sequence.
         precision: of linear layers: bf16, fp16, fp32, fp8, nvfp4.

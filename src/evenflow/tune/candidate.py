@@ -10,7 +10,6 @@ from evenflow.model import NONE, Communication, Plan, Request
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
 from evenflow.predict.activations import loss_waits
 from evenflow.predict.hidden_exchanges import without_own_overlap
-from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.prediction import PartTime, Prediction, predict_plan
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.step_network import PassesKnown, PricedNetwork, priced_network
@@ -111,11 +110,11 @@ class Pricing:
         """Return the inner problem: cut the layers and recompute, so that every rank fits."""
         question, sizes = self.question, training.sizes
         network = self.of(training).network
-        reached, abilities = question.topology.accelerator.reached, question.abilities
+        abilities = question.abilities
         return Request(
             network=network,
             sizes=sizes,
-            memory_limit_bytes=limit_without_reserve(question.memory_limit_bytes, reached),
+            memory_limit_bytes=question.usable_bytes,
             cell_rule=self.cell_rule,
             allow_empty=question.allow_empty,
             group_size=training.group_size,
@@ -150,9 +149,9 @@ class Pricing:
         return predict_plan(training, self.question.topology, self.of(training), plan, graph=graph)
 
     def planned_step(self, training: Training, plan: Plan) -> PlannedStep | None:
-        """Return the step of a configuration under a plan; None where a rank exceeds its memory."""
+        """Return the step of a configuration under a plan; None where a rank is too likely to exceed its memory."""
         prediction = self.predicted(training, plan)
         rank_bytes = tuple(rank.total_bytes for rank in prediction.memory)
-        if max(rank_bytes) > self.question.memory_limit_bytes:
+        if not self.question.fits(rank_bytes):
             return None
         return PlannedStep(plan=plan, step_ns=prediction.step_ns, parts=prediction.parts, rank_bytes=rank_bytes)

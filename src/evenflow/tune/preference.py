@@ -4,15 +4,15 @@ from dataclasses import replace
 from enum import StrEnum
 
 from evenflow.model import FULL
+from evenflow.predict.memory import fit_probability
 from evenflow.predict.parameters import dense_group
 from evenflow.predict.training import Sharding, Training
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import uncertain_ns
+from evenflow.tune.question import USUAL_CONFIDENCE
 from evenflow.tune.tuned import Tuned
 
-LEAST_FREE = 0.05
-"""Share of the memory limit below which what is left is less than predictions of memory are usually off."""
 AS_GOOD = 0.02
 """Share of the fastest step up to which a longer one counts as equal, where the two cannot be told apart either."""
 
@@ -21,18 +21,19 @@ class Doubt(StrEnum):
     """A reason why people refuse a configuration that fits."""
 
     MEMORY = "memory"
-    """Less memory is left than predictions of it are off."""
+    """It fits with less than `USUAL_CONFIDENCE`."""
     GATHERED = "gathered"
     """All layers are computed again, and their parameters gathered across nodes, for every microbatch."""
 
 
 def doubts_of(candidate: Candidate) -> tuple[Doubt, ...]:
     """Return why people would refuse a configuration under its plan."""
-    if candidate.found is None:
+    prediction = candidate.prediction
+    if candidate.found is None or prediction is None:
         return ()
     limit_bytes = candidate.pricing.question.memory_limit_bytes
     doubts = []
-    if limit_bytes - max(candidate.found.rank_bytes) < LEAST_FREE * limit_bytes:
+    if fit_probability(prediction.memory, limit_bytes) < USUAL_CONFIDENCE:
         doubts.append(Doubt.MEMORY)
     training, plan = candidate.training, candidate.found.plan
     gathers = training.degrees.sharding is Sharding.PARAMETERS

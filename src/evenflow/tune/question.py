@@ -1,16 +1,24 @@
 """The question of a tuning: a model, devices and a batch, and what the answer may be."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from evenflow.cluster.topology import Topology
 from evenflow.model import Abilities, Empty
 from evenflow.predict.evidence import counted
 from evenflow.predict.host_update import HostUpdate
+from evenflow.predict.memory import device_bytes_for, usable_bytes
+from evenflow.predict.memory_error import margin
 from evenflow.predict.training import Degrees, Software, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.tune.axes import Axis, Value
 from evenflow.tune.rules import DegreeRules
+
+USUAL_CONFIDENCE = 0.9
+"""With which configurations must fit that are ranked."""
+_ROUNDED_BYTES = 3
+"""What the roundings of a reserve and of limits come to at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +34,9 @@ class TuningQuestion:
     sequence: int
     """Tokens of a sequence."""
     memory_limit_bytes: int
-    """Of a device, the reserve included."""
+    """Of a device, all that it has."""
+    confidence: float | None = USUAL_CONFIDENCE
+    """Probability with which the ranks of a configuration must fit; None: as likely as not."""
     precision: str = "bf16"
     software: Software = field(default_factory=Software)
     rules: DegreeRules = field(default_factory=DegreeRules)
@@ -51,6 +61,28 @@ class TuningQuestion:
     """How fast the host does so; None where it keeps nothing."""
     recompute: str | None = None
     """The one recompute kind that layers may be under beside `none`, or `none` alone; None: all kinds."""
+
+    @property
+    def usable_bytes(self) -> int:
+        """What tensors of a rank may take, so that it fits with that probability."""
+        reached = self.topology.accelerator.reached
+        return usable_bytes(self.memory_limit_bytes, reached, confidence=self.confidence)
+
+    def device_bytes_for(self, held_bytes: float) -> int:
+        """Return the memory of a device on which tensors may take so much."""
+        return device_bytes_for(held_bytes, self.topology.accelerator.reached, confidence=self.confidence)
+
+    def sure_bytes(self, rank_bytes: Sequence[int]) -> int:
+        """Return the memory of a device into which ranks fit with that probability that are predicted to need so much.
+
+        One byte more than that, for what is rounded.
+        """
+        driver_bytes = round(self.topology.accelerator.reached.driver_bytes)
+        return ceil((max(rank_bytes) - driver_bytes) * margin(self.confidence)) + driver_bytes + 1
+
+    def fits(self, rank_bytes: Sequence[int]) -> bool:
+        """Whether ranks that are predicted to need so much fit into the memory of devices with that probability."""
+        return self.sure_bytes(rank_bytes) <= self.memory_limit_bytes + _ROUNDED_BYTES
 
     @property
     def full_cells(self) -> bool:

@@ -90,7 +90,7 @@ def test_tuning_ranks_degrees_with_them_and_its_answer_is_planned_again(evenflow
     asked = (
         "tune", "--model", model, "--accelerator", "h100", "--gpus", 4, "--gpus-per-node", 4, "--seq", 8192,
         "--global-batch", 16, "--fix", "pipeline=2", "--fix", "tensor=1", "--fix", "context=1", "--fix", "data=2",
-        "--fix", "microbatch=1", "--fix", "chunks=1", "--schedules", "1f1b", "--memory", "8GB", "--time-limit", 10,
+        "--fix", "microbatch=1", "--fix", "chunks=1", "--schedules", "1f1b", "--memory", "13GB", "--time-limit", 10,
     )  # fmt: skip
     steps = []
     for sets in ((), ("--recompute-sets", "layernorm"), ("--recompute-sets", "best")):
@@ -124,7 +124,7 @@ def test_tuning_chooses_among_the_sets_that_a_framework_has(evenflow, folder, mo
     asked = (
         "tune", "--model", model, "--accelerator", "h100", "--gpus", 2, "--gpus-per-node", 2, "--seq", 2048,
         "--global-batch", 32, "--fix", "pipeline=2", "--fix", "microbatch=4", "--fix", "chunks=1",
-        "--memory", "7500MB", "--time-limit", 10, "--target", target,
+        "--memory", "12700MB", "--time-limit", 10, "--target", target,
     )  # fmt: skip
     steps = []
     for options in ((), ("--recompute-sets", "best")):

@@ -113,6 +113,7 @@ def test_golden(monkeypatch):
             {"part": "bubble", "exposed_ms": 100.0, "hidden_ms": 0.0, "recomputed_ms": 0.0, "share": 0.25},
         ],
         "memory": [{"total_mb": 1536.0, "parts_mb": {"parameters": 1024.0, "activations of MLPs": 512.0}}],
-        "memory_limit_mb": 16384.0, "fits": True, "smallest_change": None, "assumed": ["--zero=1"], "notes": ["a note"],
+        "memory_limit_mb": 16384.0, "fits": True, "fits_probability": pytest.approx(1.0),
+        "smallest_change": None, "assumed": ["--zero=1"], "notes": ["a note"],
         "plan_command": "evenflow plan l.json", "plan_pipeline_ms": 390.0,
     }  # fmt: skip

@@ -7,12 +7,11 @@ import pytest
 
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
-from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.training import Degrees
 from evenflow.predict.transformer import Experts
 from evenflow.profiles.plan_file import parse_plan_file
 from evenflow.units import MEGABYTE
-from tests.predict.trainings import DEVICE, LLAMA, training
+from tests.predict.trainings import LLAMA, training
 from tests.tune.rankings import candidate, ranking
 
 SETTING = TuneSetting(rows=10, target="megatron", version="0.13", notes=("assumed",))
@@ -28,8 +27,7 @@ def test_the_first_row_reads_back_as_a_plan():
     best = tuned.best
     assert read.plan == best.plan
     assert read.network == best.prediction.network
-    limit = limit_without_reserve(tuned.question.memory_limit_bytes, DEVICE.reached)
-    assert abs(read.memory_limit_bytes - limit) <= MEGABYTE
+    assert abs(read.memory_limit_bytes - tuned.question.usable_bytes) <= MEGABYTE
     assert read.communication is not None
     assert replace(read.degrees.degrees, expert_tensor=None) == best.training.degrees
     assert (read.degrees.microbatch, read.degrees.global_batch, read.degrees.sequence) == (1, 16, 2048)

@@ -9,7 +9,7 @@ from evenflow.profiles.measured.run import NEEDED
 from tests.profiles.measured.rows import PLAIN, make_run
 
 _NOT_CONFIGURED = {"step_s", "tokens_s_gpu", "tflops_gpu", "mem_gib", "mem_rank", "split", "notes", "model"}
-_ABSENT_IS_NOTHING = {"layout", "recompute_detail", "overlap_flags"}
+_ABSENT_IS_NOTHING = {"network_gb_s", "layout", "recompute_detail", "overlap_flags"}
 
 
 def assumed(**cells: str) -> dict[str, object]:

@@ -11,6 +11,7 @@ from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.known_models import known_model
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.transformer.config_file import read_transformer
+from tests.profiles.measured.rows import make_run
 
 CONFIGS = Path(__file__).parents[3] / "examples" / "configs"
 RUN = MeasuredRun(
@@ -130,3 +131,24 @@ def test_hybridep_launches_less_than_deepep_and_sends_as_much() -> None:
     )
     assert (deepep.permutes_sent, hybridep.permutes_sent) == (False, True)
     assert replace(hybridep, permutes_sent=False) == deepep
+
+
+@pytest.mark.parametrize(("name", "window"), [("mistral-7B 32K", 4096), ("Mistral-7B-v0.3", 0), ("Mixtral 8x7B", 0)])
+def test_mistral_has_a_window_in_all_layers(name, window):
+    model = training_of(completed(make_run(model=name, gated_mlp="1")))[0].model
+    assert model.window == window
+    assert all(kind.window for kind in model.kinds) == bool(window)
+
+
+def test_a_run_may_state_its_network():
+    usual = training_of(completed(make_run()))[1].accelerator
+    stated = training_of(completed(make_run(network_gb_s="6.25")))[1].accelerator
+    assert stated.network_bytes_per_s == 6.25e9 != usual.network_bytes_per_s
+    assert stated.reached == usual.reached
+
+
+@pytest.mark.parametrize(("gated", "hardware", "old"), [("0", "a100-80", True), ("1", "a100-80", False)])
+def test_gpt_on_old_devices_has_dropout_and_writes_scores(gated, hardware, old):
+    training = training_of(completed(make_run(gated_mlp=gated, hardware=hardware)))[0]
+    assert training.model.dropout is old
+    assert training.software.fused_attention is not old

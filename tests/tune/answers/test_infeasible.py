@@ -6,6 +6,7 @@ from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.infeasible import needed
 from evenflow.tune.axes import Axis
 from evenflow.tune.search import search
+from tests.tune.questions import device_of
 from tests.tune.test_search import small
 
 
@@ -22,7 +23,7 @@ def test_with_the_memory_and_with_the_devices_that_are_named_something_fits() ->
 
 
 def test_more_devices_where_the_state_is_what_does_not_fit() -> None:
-    asked = small(memory_limit_bytes=3 * 2**30, fixed={Axis.ZERO: 1}, devices=2)
+    asked = small(memory_limit_bytes=device_of(3), fixed={Axis.ZERO: 1}, devices=2)
     assert search(asked, time_limit_s=20, rows=1).best is None
     answer = needed(asked, TimeLeft.of(20))
     assert answer.devices is not None

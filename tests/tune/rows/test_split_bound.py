@@ -22,6 +22,7 @@ from evenflow.tune.rows.split_bound import floor_ns, split_ns
 from evenflow.tune.space import Space, space_of
 from tests.targets.questions import DENSE
 from tests.thoroughness import examples
+from tests.tune.questions import device_of
 
 LATENT = LatentAttention(query_rank=512, key_value_rank=256, rotary_dim=64, plain_dim=128, value_dim=128)
 MODELS = {
@@ -48,7 +49,7 @@ def space(kind: tuple[str, str, int, str]) -> tuple[TuningQuestion, StepBounds, 
         devices=16,
         global_batch=32,
         sequence=4096,
-        memory_limit_bytes=gigabytes * 2**30,
+        memory_limit_bytes=device_of(gigabytes),
         precision=precision,
     )
     question = for_framework(question, target_named(target), None)

@@ -14,7 +14,6 @@ from evenflow.errors import InputError
 from evenflow.interruption import abandonable, was_interrupted
 from evenflow.language import _
 from evenflow.predict.expert_work import expert_tensor
-from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.training import Training
 from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.two_level import Refiner, TwoLevel, TwoLevelStep
@@ -122,7 +121,7 @@ class _Planner:
         self.cluster = Cluster(
             num_nodes=question.devices // node,
             devices_per_node=node,
-            memory_bytes=limit_without_reserve(question.memory_limit_bytes, accelerator.reached),
+            memory_bytes=question.usable_bytes,
             intra=intra,
             inter=inter,
         )

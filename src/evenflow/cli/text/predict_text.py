@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterator
 
+from evenflow.cli.text.chance_text import chance_words
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.cli.text.tables import aligned
 from evenflow.export.results.prediction_fields import PredictionSetting
 from evenflow.language import _, joined
 from evenflow.predict.expected_error import ALL, CALIBRATED
-from evenflow.predict.memory import Held, RankMemory, fullest
+from evenflow.predict.memory import Held, RankMemory, fit_probability, fullest
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime, Prediction
 from evenflow.predict.training import FORMATS, Training
@@ -135,17 +136,22 @@ def part_name(name: str) -> str:
 
 def _memory_table(prediction: Prediction, limit_bytes: int) -> str:
     """Return a row for each rank, a column for each part that some rank has; GB of 2^30 bytes."""
-    memory = prediction.memory
-    parts = [held for held in Held if any(rank_memory.parts.get(held) for rank_memory in memory)]
-    titles = _held()
+    memory, titles = prediction.memory, _held()
+    parts = [held for held in titles if any(_in_column(rank_memory, held) for rank_memory in memory)]
     header = [_("rank"), *(titles[held] for held in parts), _("all"), *([_("full%")] if limit_bytes else [])]
     rows = []
     for rank in _shown_ranks(memory):
         rank_memory = memory[rank]
-        row = [str(rank), *(_gb(rank_memory.parts.get(held, 0)) for held in parts), _gb(rank_memory.total_bytes)]
+        row = [str(rank), *(_gb(_in_column(rank_memory, held)) for held in parts), _gb(rank_memory.total_bytes)]
         rows.append([*row, *([f"{100 * rank_memory.total_bytes / limit_bytes:.1f}"] if limit_bytes else [])])
     title = _("memory in GB at its fullest moment")
     return f"{title}\n{aligned(header, rows)}"
+
+
+def _in_column(memory: RankMemory, held: Held) -> int:
+    """Return the bytes of a column: those of the reserve with what driver and communicators take."""
+    beside = memory.parts.get(Held.DRIVER, 0) if held is Held.RESERVE else 0
+    return memory.parts.get(held, 0) + beside
 
 
 def _held() -> dict[Held, str]:
@@ -186,6 +192,7 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             rank=rank,
             free=_gb(limit_bytes - peak),
         )
+        yield _chance(memory, limit_bytes)
     else:
         yield _(
             "memory: {peak} GB on rank {rank}, {over} GB over the limit of {limit} GB",
@@ -194,6 +201,7 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             over=f"{math.ceil(10 * (peak - limit_bytes) / GIGABYTE) / 10:.1f}",  # never 0.0
             limit=_gb(limit_bytes),
         )
+        yield _chance(memory, limit_bytes)
     if any(prediction.host_bytes):
         most = max(prediction.host_bytes)
         yield _(
@@ -203,6 +211,13 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             rank=prediction.host_bytes.index(most),
             share=100 * prediction.training.degrees.optimizer_offload,
         )
+
+
+def _chance(memory: tuple[RankMemory, ...], limit_bytes: int) -> str:
+    return _(
+        "it fits with a probability of {percent} %, by published readings of memory",
+        percent=chance_words(fit_probability(memory, limit_bytes)),
+    )
 
 
 def _change(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evenflow.export.results.extrapolation_fields import extrapolation_fields
 from evenflow.predict.limits.smallest_change import Change
-from evenflow.predict.memory import RankMemory
+from evenflow.predict.memory import RankMemory, fit_probability
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
@@ -62,6 +62,7 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         **({"host_mb": [megabytes(size) for size in prediction.host_bytes]} if any(prediction.host_bytes) else {}),
         "memory_limit_mb": megabytes(limit) if limit else None,
         "fits": peak <= limit if limit else None,
+        "fits_probability": fit_probability(prediction.memory, limit) if limit else None,
         "smallest_change": _change_fields(setting),
         "assumed": list(setting.assumed),
         "notes": list(setting.notes),

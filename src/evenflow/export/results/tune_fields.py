@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evenflow.export.results.extrapolation_fields import extrapolation_fields
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.prediction_fields import memory_fields, time_fields, training_fields
-from evenflow.predict.memory import fullest, limit_without_reserve
+from evenflow.predict.memory import fit_probability, fullest
 from evenflow.predict.parameters import model_parameters
 from evenflow.profiles.plan_degrees import degrees_fields
 from evenflow.profiles.plan_fields import network_fields, plan_fields
@@ -60,7 +60,7 @@ def _plan(tuned: Tuned, candidate: Candidate) -> dict[str, object]:
         candidate.prediction.simulation,
         status=status.value,
         lower_bound_ns=None,
-        memory_limit_bytes=limit_without_reserve(question.memory_limit_bytes, question.topology.accelerator.reached),
+        memory_limit_bytes=question.usable_bytes,
     )
     return {
         **fields,
@@ -85,6 +85,7 @@ def _question(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
         "devices": question.devices,
         "devices_per_node": question.topology.domain_devices,
         "device_memory_mb": megabytes(question.memory_limit_bytes),
+        "confidence": question.confidence,
         "global_batch": question.global_batch,
         "sequence": question.sequence,
         "precision": question.precision,
@@ -158,6 +159,7 @@ def _row(number: int, candidate: Candidate, is_tied: bool, limit_bytes: int) -> 
         "fullest_rank": rank,
         "memory": memory_fields(memory[rank]),
         "free_mb": megabytes(limit_bytes - memory[rank].total_bytes),
+        "fits_probability": fit_probability(memory, limit_bytes),
         "limited_by": None if limit is None else limit.by.value,
         "limited_ms": None if limit is None else limit.time_ns / 1e6,
     }

@@ -74,7 +74,7 @@ class Measurement:
     def _counted(self, rank: RankMemory) -> int:
         if self.memory_of is MemoryOf.DEVICE:
             return rank.device_bytes
-        return rank.total_bytes if self.memory_of is MemoryOf.RESERVED else rank.allocated_bytes
+        return rank.reserved_bytes if self.memory_of is MemoryOf.RESERVED else rank.allocated_bytes
 
     def predicted(self, quantity: Quantity, reached: Reached) -> float:
         """Return the predicted nanoseconds or bytes for an accelerator that reaches `reached`."""

@@ -45,6 +45,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     sharding, precision = sharding_of(run), precision_of(run)
     is_shared = sharding is Sharding.PARAMETERS
     old = str(run.hardware).startswith(("v100", "a100")) and not is_shared
+    of_gpt = old and not run.gated_mlp  # Llama and later models came with fused attention, and without dropout
     head_dim = _known(run.head_dim)
     model = Transformer(
         hidden=_known(run.hidden),
@@ -63,8 +64,8 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         latent=settings.latent(head_dim) or known.latent,
         norms=Norms(queries=head_dim, keys=head_dim) if known.norms_heads else Norms(),
         window=known.window,
-        unwindowed_layers=tuple(range(1, _known(run.layers), 2)) if known.window else (),
-        dropout=old or (settings.is_megatron and not _known(run.gated_mlp)),
+        unwindowed_layers=tuple(range(1, _known(run.layers), 2)) if known.window and not known.windows_all else (),
+        dropout=of_gpt or (settings.is_megatron and not _known(run.gated_mlp)),
         name=run.model or "model",
     )
     degrees = Degrees(
@@ -85,7 +86,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     )
     software = replace(
         usual,
-        fused_attention=not old if settings.fused_attention is None else settings.fused_attention,
+        fused_attention=not of_gpt if settings.fused_attention is None else settings.fused_attention,
         transposes_attention=_is_batch_first(run, settings),
         overlaps_gradients=not old,
         overlaps_parameters=not old,
@@ -112,7 +113,8 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     )
     device = accelerator_named(_known(run.hardware))
     domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
-    return training, Topology(accelerator=device, domain_devices=domain)
+    network = None if run.network_gb_s is None else run.network_gb_s * 1e9
+    return training, Topology.of(device, domain, network_bytes_per_s=network)
 
 
 def _paired(run: MeasuredRun, *, is_paired: bool) -> str | None:

@@ -16,6 +16,8 @@ class Known:
     """First layers without experts."""
     window: int = 0
     """Tokens that every second layer sees; 0: all."""
+    windows_all: bool = False
+    """Whether every layer has the window."""
     groups: int = 1
     """Groups of experts."""
     chosen_groups: int = 1
@@ -38,6 +40,7 @@ _KNOWN: Mapping[str, Known] = {
     "glm4.?5air": Known(dense_layers=1),
     "glm4.?5": Known(dense_layers=3),
     "gptoss": Known(window=128),
+    r"mistral7b(?!.*v0\.[23])": Known(window=4096, windows_all=True),
     "qwen3": Known(norms_heads=True),
 }
 """By a pattern of the name without blanks and dashes; the first that is found counts. [the models' config.json]"""

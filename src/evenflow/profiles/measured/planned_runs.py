@@ -60,7 +60,7 @@ def candidates(
             # As it is read back, so that what is planned is what will be fitted.
             (measurement,) = runs_to_calibrate([replace(run, step_s=1.0)], question.topology.accelerator).measurements
             prediction = measurement.prediction(measurement.reached)
-            if max(rank.total_bytes for rank in prediction.memory) <= question.memory_limit_bytes:
+            if question.fits([rank.total_bytes for rank in prediction.memory]):
                 if can_run(prediction):
                     yield run, measurement, prediction
                 break

@@ -28,6 +28,8 @@ class MeasuredRun:
     hardware: str | None = None
     gpus: int | None = None
     gpus_per_node: int | None = None
+    network_gb_s: float | None = None
+    """Of the network, what one accelerator has of it in one direction; None: what is usual for the accelerator."""
     model: str | None = None
     hidden: int | None = None
     ffn: int | None = None

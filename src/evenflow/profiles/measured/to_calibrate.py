@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import ACCELERATORS, accelerator_named
+from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.calibration.measurement import Measurement, MemoryOf
@@ -127,7 +128,8 @@ def _measurement(run: MeasuredRun, whole: MeasuredRun, accelerator: Accelerator)
     check_training(measurement.training, accelerator)
     is_rack = accelerator.link_devices > _RACK
     domain = accelerator.link_devices if is_rack else run.gpus_per_node or accelerator.link_devices
-    return replace(measurement, topology=replace(measurement.topology, accelerator=accelerator, domain_devices=domain))
+    network = None if run.network_gb_s is None else run.network_gb_s * 1e9
+    return replace(measurement, topology=Topology.of(accelerator, domain, network_bytes_per_s=network))
 
 
 def measurement_of(run: MeasuredRun) -> Measurement:

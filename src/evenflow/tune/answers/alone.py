@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil
 
-from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.training import Training
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.tune.axes import Axis, schedule_of, value_of
@@ -32,13 +30,9 @@ def solved(
 
 
 def needed_bytes(pricing: Pricing, training: Training, *, seconds: float = _LEAST_SECONDS) -> int:
-    """Return the memory of a device, the reserve included, with which a configuration has a plan."""
+    """Return the memory of a device, with which a configuration has a plan."""
     request = pricing.request(training, transfer_ns=pricing.message_ns(training))
     least = least_memory(
         pricing.problem(request, training), seconds=min(seconds, _LEAST_SECONDS), exact=False
     ).peak_bytes
-    reached = pricing.question.topology.accelerator.reached
-    needed = ceil(least * (1 + reached.reserve_share))
-    while limit_without_reserve(needed, reached) < least:
-        needed += 1
-    return needed
+    return pricing.question.device_bytes_for(least)

@@ -79,13 +79,12 @@ def _smallest_limit(question: TuningQuestion, time_left: TimeLeft) -> tuple[int,
 
 def _by_least_limit(pricing: Pricing, time_left: TimeLeft) -> list[tuple[int, Split]]:
     """Return every split with a limit too small for it, smallest limit first; empty if time is too short for all."""
-    reached = pricing.question.topology.accelerator.reached
     limits = []
     for split in space_of(pricing.question).splits:
         if time_left.is_over:
             return []
         held = min(even_memory_bytes(pricing.request(training)) for training in that_hold_least(split))
-        limits.append((int(held * (1 + reached.reserve_share)) - 1, split))
+        limits.append((pricing.question.device_bytes_for(held) - 1, split))
     return sorted(limits, key=lambda limit_and_split: limit_and_split[0])
 
 
@@ -138,12 +137,13 @@ def _with_limit(pricing: Pricing, limit_bytes: int) -> Pricing:
 
 
 def _least_found(pricing: Pricing, every: Iterable[Training], time_left: TimeLeft) -> int | None:
-    """Return the peak memory of the plan found that needs the least; None without a plan."""
+    """Return the memory of devices for the plan found that needs the least; None without a plan."""
     least: int | None = None
     for training in every:
         planned = coarse(pricing, training)
         if planned is not None:
-            least = min(max(planned.rank_bytes), least or max(planned.rank_bytes))
+            needed_bytes = pricing.question.sure_bytes(planned.rank_bytes)
+            least = min(needed_bytes, least or needed_bytes)
         if time_left.is_over:
             break
     return least

@@ -34,6 +34,6 @@ def _may_be_first(tuned: Tuned, other: Candidate) -> bool:
     question = tuned.question
     return (
         other.training.degrees.devices == question.devices
-        and max(other.found.rank_bytes) <= question.memory_limit_bytes
+        and question.fits(other.found.rank_bytes)
         and outside_space(question, other.training) is None
     )

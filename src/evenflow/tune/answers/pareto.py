@@ -57,12 +57,18 @@ def by_memory(tuned: Tuned, more: Iterable[Tuned] = ()) -> list[Candidate]:
 
 
 def smaller_limits(tuned: Tuned) -> list[TuningQuestion]:
-    """Return the question under smaller memory limits, down to a quarter of what the best configuration holds."""
+    """Return the question under smaller memory limits, down to a quarter of what the best configuration holds.
+
+    What the driver takes stays.
+    """
     best = tuned.best
     if best is None:
         return []
-    held = peak_bytes(best)
-    return [replace(tuned.question, memory_limit_bytes=int(share * held)) for share in (0.75, 0.5, 0.25)]
+    question = tuned.question
+    driver_bytes = round(question.topology.accelerator.reached.driver_bytes)
+    held = peak_bytes(best) - driver_bytes
+    limits = (driver_bytes + int(share * held) for share in (0.75, 0.5, 0.25))
+    return [replace(question, memory_limit_bytes=limit) for limit in limits]
 
 
 def device_counts(question: TuningQuestion) -> list[int]:

@@ -40,9 +40,9 @@ class Standing:
 
     @property
     def fits(self) -> bool:
-        """Whether every rank stays within its memory."""
+        """Whether every rank stays within its memory, with the probability that the question asks for."""
         assert self.candidate.found is not None
-        return max(self.candidate.found.rank_bytes) <= self.candidate.pricing.question.memory_limit_bytes
+        return self.candidate.pricing.question.fits(self.candidate.found.rank_bytes)
 
 
 def standing(tuned: Tuned, training: Training, plan: Plan, time_left: TimeLeft) -> Standing:

@@ -13,13 +13,12 @@ from evenflow.cli.shared.training.planner_inputs import planner_inputs
 from evenflow.cli.verbs.predict.plan_command import next_plan
 from evenflow.cluster.topology import Topology
 from evenflow.model import Communication
-from evenflow.predict.memory import Held, RankMemory
 from evenflow.predict.prediction import predict
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Experts
 from evenflow.profiles.layer_file import format_layer_file, parse_layer_file
 from evenflow.simulate import simulate
-from tests.predict.trainings import DEVICE, LLAMA, TOPOLOGY, training, with_memory
+from tests.predict.trainings import DEVICE, LLAMA, TOPOLOGY, training
 from tests.thoroughness import examples
 
 GIGABYTE = 2**30
@@ -27,7 +26,7 @@ FILE = Path("layers.json")
 
 
 def following_plan(prediction, layer_file, *, memory_limit_bytes):
-    inputs = planner_inputs(prediction, TOPOLOGY, memory_limit_bytes=memory_limit_bytes)
+    inputs = planner_inputs(prediction, prediction.topology, memory_limit_bytes=memory_limit_bytes)
     return next_plan(prediction, inputs, layer_file)
 
 
@@ -68,18 +67,18 @@ def test_the_layer_file_loses_nothing(asked, devices_per_node):
     assert again.peak_memory_bytes == found.simulation.peak_memory_bytes
 
 
-@given(reserve=st.integers(0, GIGABYTE), fuller=st.floats(0.1, 3))
-def test_a_plan_within_the_limit_fits_with_its_reserve(reserve, fuller):
+@settings(deadline=None, max_examples=examples(40))
+@given(share=st.floats(0, 2), driver_bytes=st.integers(0, GIGABYTE), fuller=st.floats(0.1, 3))
+def test_a_plan_within_the_limit_fits_with_its_reserve_and_the_driver(share, driver_bytes, fuller):
     """The reserve is a share of what a rank holds, so a fuller rank has more of it."""
-    found = predict(training(), TOPOLOGY)
-    peaks = found.simulation.peak_memory_bytes
-    share = reserve / max(peaks)
-    memory = tuple(RankMemory(parts={Held.MLP: peak, Held.RESERVE: round(share * peak)}) for peak in peaks)
-    limit = round(fuller * max(peaks)) + 2**21
-    command = following_plan(with_memory(found, memory), FILE, memory_limit_bytes=limit).command
+    reached = DEVICE.reached.changed({"reserve_share": share, "driver_bytes": float(driver_bytes)})
+    found = predict(training(), replace(TOPOLOGY, accelerator=replace(DEVICE, reached=reached)))
+    most = max(found.simulation.peak_memory_bytes)
+    limit = driver_bytes + round((1 + share) * (fuller * most + 2**21))
+    command = following_plan(found, FILE, memory_limit_bytes=limit).command
     planned = int(dict(pairwise(shlex.split(command)))["--memory"].removesuffix("MB")) * 2**20
-    assert planned * (1 + share) <= limit * (1 + 1e-6)
-    assert (planned + 2**21) * (1 + share) >= limit
+    assert planned * (1 + share) + driver_bytes <= limit * (1 + 1e-6)
+    assert (planned + 2**21) * (1 + share) + driver_bytes >= limit
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,10 @@ def test_the_printed_change_fits_and_takes_as_long_as_it_says(evenflow, folder, 
     """The options, added to the command line or in the place of those there, are the step that was promised."""
     asked = (*SPLIT, "--microbatch", 2, "--json", "p.json", "--overwrite")
     evenflow(*asked)
-    peak = max(one["total_mb"] for one in json.loads((folder / "p.json").read_text())["memory"])
-    limit = ("--memory", f"{int(share * peak)}MB")
+    memory = json.loads((folder / "p.json").read_text())["memory"]
+    driver = memory[0]["parts_mb"]["driver and communicators"]
+    peak = max(one["total_mb"] for one in memory)
+    limit = ("--memory", f"{int(driver + share * (peak - driver))}MB")
     refused = evenflow(*asked, *limit)
     assert refused.exit_code == 3
     change = json.loads((folder / "p.json").read_text())["smallest_change"]
@@ -349,3 +351,31 @@ def test_the_capacity_of_experts_bounds_time_and_memory(evenflow, folder):
     assert least[0] == free[0] < usual[0] < double[0] < most[0]
     assert least[1] < usual[1] == free[1] < double[1] < most[1]
     assert more[:2] == most[:2], "no expert gets more than every token once"
+
+
+def test_a_slower_network_takes_longer_and_holds_as_much(evenflow, folder):
+    found = []
+    for network in ((), ("--network", "50Gbps"), ("--network", "200Gbps")):
+        assert evenflow(*SPLIT, *network, "--json", "p.json", "--overwrite").exit_code == 0
+        found.append(json.loads((folder / "p.json").read_text()))
+    usual, slow, same = found
+    assert slow["step_ms"] > usual["step_ms"]
+    assert same["step_ms"] == usual["step_ms"], "what an A100 usually has"
+    assert slow["memory"] == usual["memory"]
+    refused = evenflow(*SPLIT, "--network", "fast")
+    assert refused.exit_code == 2
+    assert "--network" in refused.stderr
+
+
+def test_how_sure_it_fits_follows_from_the_memory(evenflow, folder):
+    """With exactly what is needed it is about as likely as not, with twice as much nearly sure."""
+    evenflow(*SPLIT, "--json", "p.json")
+    (memory, *_rest) = json.loads((folder / "p.json").read_text())["memory"]
+    driver = memory["parts_mb"]["driver and communicators"]
+    chances = []
+    for times in (1.0, 2.0):
+        limit = f"{round(driver + times * (memory['total_mb'] - driver)) + 1}MB"
+        evenflow(*SPLIT, "--memory", limit, "--json", "q.json", "--overwrite")
+        chances.append(json.loads((folder / "q.json").read_text())["fits_probability"])
+    assert 0.3 < chances[0] < 0.7
+    assert chances[1] > 0.99

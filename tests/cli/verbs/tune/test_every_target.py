@@ -13,6 +13,7 @@ from evenflow.tune.candidate import Candidate
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 from tests.targets.questions import DENSE, MIXTURE, asked
+from tests.tune.questions import device_of
 
 VERSIONS = [(target, version) for target in all_targets().values() for version in target.versions]
 WITHOUT_EXPERTS = {("megatron", "0.1")}
@@ -34,7 +35,7 @@ def test_the_winner_is_exported_as_it_is(folder, evenflow, target, version):
     (folder / "config.json").write_text(json.dumps(CONFIG))
     made = evenflow(
         "tune", "--model", "config.json", "--accelerator", "h100", "--gpus", 8, "--gpus-per-node", 4, "--seq", 4096,
-        "--global-batch", 24, "--memory", "6GB", "--target", target.name, "--version-of", version,
+        "--global-batch", 24, "--memory", "10600MB", "--target", target.name, "--version-of", version,
         "--fix", "pipeline=2", "--max-microbatch", 1, "--rows", 1, "--time-limit", 1, "--json", "tune.json",
     )  # fmt: skip
     assert made.exit_code == 0, made.stderr
@@ -48,7 +49,7 @@ def test_the_winner_is_exported_as_it_is(folder, evenflow, target, version):
 @pytest.mark.parametrize(("model", "gigabytes"), [(DENSE, 20), (MIXTURE, 5)], ids=["dense", "mixture"])
 def test_no_plan_of_any_configuration_is_refused(target, version, model, gigabytes):
     some = asked(target.name, model, version=version, devices=8)
-    some = replace(some, memory_limit_bytes=gigabytes * 2**30, global_batch=24, fixed={})
+    some = replace(some, memory_limit_bytes=device_of(gigabytes), global_batch=24, fixed={})
     written: list[Candidate] = []
     if model is MIXTURE and (target.name, version) in WITHOUT_EXPERTS:
         assert not search(for_framework(some, target, version), rows=2, time_limit_s=1).candidates

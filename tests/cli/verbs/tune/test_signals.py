@@ -39,7 +39,7 @@ WAITS = """
     ("module", "name", "options", "says"),
     [
         ("evenflow.cli.verbs.tune.answers", "solved", ("--neighbours",), "not solved for, the time was over: "),
-        ("evenflow.cli.verbs.tune.fronts", "search", ("--pareto",), "not solved for, the time was over: 2.2 GB of"),
+        ("evenflow.cli.verbs.tune.fronts", "search", ("--pareto",), "not solved for, the time was over: 5.2 GB of"),
         ("evenflow.tune.answers.standing", "solved", ("--baseline", "run.sh"), "yours (run.sh): rank "),
     ],
 )

@@ -161,3 +161,27 @@ def test_rows_of_the_page_are_plan_files_with_degrees(answered, evenflow, number
     done = evenflow("export", f"{path.with_suffix('.html')}#{number}", "--to", "megatron")
     assert done.exit_code == 0, done.stderr
     assert "--tensor-model-parallel-size" in done.stdout
+
+
+def test_rows_fit_as_surely_as_is_asked_for(evenflow, folder):
+    """A lower confidence ranks more, and marks what is less sure than usual."""
+    found = {}
+    for confidence in (0.5, 0.9, 0.99):
+        options = ("--memory", "8GB", "--fix", "zero=1", "--confidence", confidence)
+        result = evenflow(*ASKED, *options, "--json", "tune.json", "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        found[confidence] = json.loads((folder / "tune.json").read_text())
+        rows = found[confidence]["ranked"]
+        assert min(row["fits_probability"] for row in rows) >= confidence - 1e-6
+        marked = [line for line in table_of(result.stdout)[1:] if re.search(r"\d!", line)]
+        assert len(marked) == sum(row["fits_probability"] < 0.9 for row in rows)
+        assert (f"rows below {100 * confidence:g} %") in " ".join(result.stdout.split())
+    steps = [one["step_ms"] for one in found.values()]
+    assert steps == sorted(steps)
+    assert {one["confidence"] for one in found.values()} == {0.5, 0.9, 0.99}
+
+
+def test_a_confidence_below_even_odds_is_refused(evenflow):
+    result = evenflow(*ASKED, "--confidence", 0.2)
+    assert result.exit_code == 2
+    assert "--confidence" in result.stderr

@@ -48,6 +48,7 @@ class ConfigurationOptions:
         ),
     )
     gpus_per_node: int | None = field(default=None, metadata=training_options.GPUS_PER_NODE)
+    network: str | None = field(default=None, metadata=training_options.NETWORK)
     sequence: int | None = field(
         default=None,
         metadata=asked_as(

@@ -219,6 +219,7 @@ def _training_options(
         behaviour=settings.behaviour,
         accelerator=settings.accelerator,
         gpus_per_node=settings.gpus_per_node,
+        network=settings.network,
         tensor=settings.tensor,
         pipeline=ranks,
         chunks=chunks,

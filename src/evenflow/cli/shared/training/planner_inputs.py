@@ -11,6 +11,7 @@ from evenflow.model import Communication, HostLink, Network, without_idle_kinds
 from evenflow.predict.apart_tower import with_apart_tower
 from evenflow.predict.half_blocks import with_half_blocks
 from evenflow.predict.layer_work import message_bytes
+from evenflow.predict.memory import usable_bytes
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.separate_mtp import with_separate_mtp
 from evenflow.predict.separate_tower import with_separate_tower
@@ -28,7 +29,7 @@ class PlannerInputs:
     communication: Communication | None
     """Cost of a message, here the longest of all, with a bandwidth where sizes depend on the cut; None without any."""
     memory_limit_bytes: int | None
-    """Whole megabytes that a rank may hold beside the allocator's reserve; None where the limit is not known."""
+    """Whole megabytes that a rank may hold beside the allocator's reserve and the driver; None: no limit is known."""
     message_bytes: int
     """Of what a stage sends on whose last layer does not say it."""
 
@@ -77,10 +78,9 @@ def planner_inputs(
     network = without_idle_kinds(network, used=(training.recompute, *used_kinds))
     simulation = prediction.simulation
     messages = simulation.communication
-    seen = min(  # the planner does not know the reserve, a share of what a rank holds
-        peak / held.total_bytes for held, peak in zip(prediction.memory, simulation.peak_memory_bytes, strict=True)
-    )
-    limit = int(memory_limit_bytes * seen) // MEGABYTE * MEGABYTE
+    # The planner knows neither the reserve, a share of what a rank holds, nor what the driver takes.
+    limit = usable_bytes(memory_limit_bytes, topology.accelerator.reached) if memory_limit_bytes else 0
+    limit = max(limit // MEGABYTE, 1) * MEGABYTE if limit else 0
     communication = None if messages is None else Communication(latency_ns=messages.message_ns)
     if messages is not None and (in_turn or network.boundaries is not None):
         communication = planned_messages(training, topology, simulation.timeline.schedule.stage_ranks)

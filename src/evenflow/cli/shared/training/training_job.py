@@ -7,7 +7,13 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_layers
 from evenflow.cli.shared.training.software_options import SettledSoftware
-from evenflow.cli.shared.training.training_options import KINDS, TrainingOptions, host_update, usual_precision
+from evenflow.cli.shared.training.training_options import (
+    KINDS,
+    TrainingOptions,
+    host_update,
+    topology_of,
+    usual_precision,
+)
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.generations import reach_assumed
 from evenflow.cluster.topology import Topology
@@ -62,7 +68,7 @@ def training_job(
     limit = options.memory_limit(settings.memory) or accelerator.memory_bytes
     return TrainingJob(
         training=training,
-        topology=counted(training, Topology.of(accelerator, settings.gpus_per_node)),
+        topology=counted(training, topology_of(accelerator, settings.gpus_per_node, settings.network)),
         memory_limit_bytes=limit,
         assumed=tuple(_assumed(settings, training, accelerator, settled, written)),
         notes=notes,

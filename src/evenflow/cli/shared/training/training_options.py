@@ -13,6 +13,7 @@ from evenflow.cli.shared.defaults import from_file
 from evenflow.cli.shared.training import sections
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT
@@ -44,11 +45,18 @@ GPUS_PER_NODE = asked(
     section=sections.DEVICES,
     help="Devices that fast links connect.  [default: those of the accelerator: 8, or 72 in a rack of GB200]",
 )
+NETWORK = asked(
+    option="--network",
+    section=sections.DEVICES,
+    metavar="RATE",
+    help="Bandwidth of the network between nodes that one device has in one direction, such as 50Gbps where two share "
+    "a card of 100Gbps, or less where switches are oversubscribed.  [default: what is usual for the accelerator]",
+)
 MEMORY = asked(
     option="--memory",
     section=sections.DEVICES,
     metavar="SIZE",
-    help="Memory limit of a device, such as 80GB.  [default: all it has]",
+    help="Memory of a device, such as 80GB, of which the driver takes a part.  [default: all it has]",
 )
 
 
@@ -127,6 +135,7 @@ class TrainingOptions:
     accelerator: str = field(metadata=ACCELERATOR)
     gpus: int | None = field(default=None, metadata=GPUS)
     gpus_per_node: int | None = field(default=None, metadata=GPUS_PER_NODE)
+    network: str | None = field(default=None, metadata=NETWORK)
     memory: str | None = field(default=None, metadata=MEMORY)
     tensor: int = field(default=1, metadata=TENSOR)
     pipeline: int = field(
@@ -196,6 +205,12 @@ def host_update(offload: float | None, link: str | None, update: str | None) -> 
         raise InputError(value=offload, rule=rule, place="--optimizer-offload")
     rates = {} if update is None else {"update_bytes_per_s": round(parse_bandwidth(update, place="--host-update"))}
     return HostUpdate(link_bytes_per_s=round(parse_bandwidth(link, place="--host-link")), **rates)
+
+
+def topology_of(accelerator: Accelerator, gpus_per_node: int | None, network: str | None) -> Topology:
+    """Return the devices, by the options; raises InputError for a bandwidth that cannot be read."""
+    rate = None if network is None else parse_bandwidth(network, place="--network")
+    return Topology.of(accelerator, gpus_per_node, network_bytes_per_s=rate)
 
 
 def usual_precision(accelerator: Accelerator) -> str:

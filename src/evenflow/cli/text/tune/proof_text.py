@@ -10,8 +10,8 @@ from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import contenders, tied, uncertain_ns
 from evenflow.tune.limits import all_schedules
-from evenflow.tune.preference import AS_GOOD, LEAST_FREE, Doubt, doubts_of
-from evenflow.tune.question import TuningQuestion
+from evenflow.tune.preference import AS_GOOD, Doubt, doubts_of
+from evenflow.tune.question import USUAL_CONFIDENCE, TuningQuestion
 from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
 
@@ -32,6 +32,14 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
             "TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: "
             "sequences of a microbatch; tokens/s: of a device; peak, free: GB of the fullest device, and below the "
             "limit; largest loss: what takes most of the step beside computation, memory by what it makes recompute",
+        ),
+        text_width(),
+    )
+    yield from wrapped(
+        _(
+            "fits%: the probability that all devices have enough memory; rows below {confidence} % are left out "
+            "(--confidence)",
+            confidence=f"{100 * (tuned.question.confidence or 0.5):.4g}",
         ),
         text_width(),
     )
@@ -94,9 +102,9 @@ def _doubts(rows: Sequence[Candidate]) -> Iterator[str]:
             continue
         if doubt is Doubt.MEMORY:
             yield _(
-                "{sign} rows that many would refuse: less than {share:g} % of the memory is left in {rows}",
+                "{sign} rows that many would refuse: less than {usual:.4g} % sure to fit are {rows}",
                 sign=DOUBT,
-                share=100 * LEAST_FREE,
+                usual=100 * USUAL_CONFIDENCE,
                 rows=numbers,
             )
         else:

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from evenflow.cli.text.chance_text import chance_words
 from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.cli.text.tables import aligned
 from evenflow.cli.text.tune.proof_text import DOUBT, TIE, legend, proof, space
 from evenflow.export.results.tune_fields import TuneSetting
 from evenflow.language import _, _n, joined
-from evenflow.predict.memory import fullest
+from evenflow.predict.memory import fit_probability, fullest
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
@@ -123,6 +124,7 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
         _Column("MFU%", lambda _candidate, prediction: f"{100 * prediction.utilisation:.1f}", can_go=5),
         _Column(_("peak"), lambda _candidate, prediction: f"{peak(prediction) / _GIGABYTE:.1f}", can_go=1),
         _Column(_("free"), lambda _candidate, prediction: f"{(limit - peak(prediction)) / _GIGABYTE:.1f}", can_go=2),
+        _Column(_("fits%"), _chance, can_go=1),
         _Column(_("largest loss"), lambda candidate, _prediction: _limit(candidate), is_left=True, can_go=4),
     ]
 
@@ -187,6 +189,12 @@ def _limit(candidate: Candidate) -> str:
         Binding.PIPELINE: _("PP traffic"),
     }[limited.by]
     return name if limited.by is Binding.COMPUTE else f"{name} {100 * limited.time_ns / candidate.step_ns:.0f} %"
+
+
+def _chance(candidate: Candidate, prediction: Prediction) -> str:
+    """Return the probability that a row fits."""
+    probability = fit_probability(prediction.memory, candidate.pricing.question.memory_limit_bytes)
+    return chance_words(probability)
 
 
 def _half_width(prediction: Prediction) -> float:

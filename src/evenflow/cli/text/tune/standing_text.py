@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from evenflow.cli.text.chance_text import chance_words
 from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.tune.explain_text import change_words, gigabytes, ms, why
 from evenflow.language import _
+from evenflow.predict.memory import fit_probability
 from evenflow.tune.answers.explain import difference
 from evenflow.tune.answers.standing import Standing
 from evenflow.tune.candidate import Candidate
@@ -37,11 +39,15 @@ def _sentences(first: Candidate | None, yours: Standing, file: str) -> Iterator[
         yield _("it has {changes}", **values)
     if not yours.fits:
         limit, held = candidate.pricing.question.memory_limit_bytes, max(candidate.found.rank_bytes)
-        yield _(
-            "yours does not fit in memory: {held} GB on the fullest rank, {over} GB above the limit",
-            held=gigabytes(held),
-            over=gigabytes(held - limit + 2**30 // 20),
-        )
+        if held > limit:
+            yield _(
+                "yours does not fit in memory: {held} GB on the fullest rank, {over} GB above the limit",
+                held=gigabytes(held),
+                over=gigabytes(held - limit + 2**30 // 20),
+            )
+        elif candidate.prediction is not None:
+            percent = chance_words(fit_probability(candidate.prediction.memory, limit))
+            yield _("yours fits with a probability of {percent} %, less than --confidence asks for", percent=percent)
     if yours.outside is not None:
         yield _("yours is not in the space: {reason}", reason=yours.outside.sentence)
     elif yours.improved is not None and yours.improved.step_ns < candidate.step_ns:

@@ -9,13 +9,12 @@ from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.targets.target_options import version_of
 from evenflow.cli.shared.training.recompute_sets import PLACE
 from evenflow.cli.shared.training.software_options import SettledSoftware
-from evenflow.cli.shared.training.training_options import KINDS, host_update, usual_precision
+from evenflow.cli.shared.training.training_options import KINDS, host_update, topology_of, usual_precision
 from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.cli.verbs.tune.axis_options import option_of
 from evenflow.cli.verbs.tune.tune_options import ALL, TuneOptions
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.generations import reach_assumed
-from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.chosen_sets import named_sets
@@ -51,11 +50,12 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
     version_of(asked.target, asked.asked_version)  # refuses one without a framework, before the long work
     question = TuningQuestion(
         model=found.model,
-        topology=Topology.of(accelerator, asked.gpus_per_node),
+        topology=topology_of(accelerator, asked.gpus_per_node, asked.network),
         devices=asked.gpus,
         global_batch=asked.global_batch,
         sequence=asked.sequence,
         memory_limit_bytes=options.memory_limit(asked.memory) or accelerator.memory_bytes,
+        confidence=asked.confidence,
         precision=asked.precision or usual_precision(accelerator),
         fixed=asked.axes.fixed,
         most=asked.axes.most,

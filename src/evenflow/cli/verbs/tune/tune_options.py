@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evenflow import ranges
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
+from evenflow.cli.shared.memory_margin import CONFIDENCE
 from evenflow.cli.shared.targets.target_options import VERSION, TargetName
 from evenflow.cli.shared.training import sections, training_options
 from evenflow.cli.shared.training.model_options import RECOMPUTE_SETS, ModelOptions
@@ -13,6 +15,7 @@ from evenflow.cli.verbs.tune.after_options import AfterOptions
 from evenflow.cli.verbs.tune.axis_options import AxisOptions
 from evenflow.questions import NUM_ROWS, SEARCH_TIME
 from evenflow.targets.target import Target
+from evenflow.tune.question import USUAL_CONFIDENCE
 
 ALL = "all"
 
@@ -31,7 +34,17 @@ class TuneOptions:
     )
     gpus: int = field(metadata=asked_as(training_options.GPUS, help="Devices in all."))
     gpus_per_node: int | None = field(default=None, metadata=training_options.GPUS_PER_NODE)
+    network: str | None = field(default=None, metadata=training_options.NETWORK)
     memory: str | None = field(default=None, metadata=training_options.MEMORY)
+    confidence: float = optional(
+        CONFIDENCE,
+        ranges.CONFIDENCE,
+        default=USUAL_CONFIDENCE,
+        section=sections.DEVICES,
+        metavar="P",
+        shows_default=True,
+        help="Probability with which every rank of a configuration must fit, by published readings of memory.",
+    )
     optimizer_offload: float | None = field(
         default=None,
         metadata=asked_as(
