@@ -61,7 +61,7 @@ evenflow plan tune.json
 evenflow export tune.json --to megatron
 
 of the model: it is so
-assumed: --precision=bf16, --attention=fused"""
+assumed: --precision=bf16, --attention=fused"""  # noqa: E501  lines as wide as a terminal may be
 
 
 def test_golden():
