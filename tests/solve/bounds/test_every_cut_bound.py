@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.simulate import layer_sums
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns, every_cut_bound_ns
 from evenflow.solve.bounds.two_chunk_kernel import rank_time
 from evenflow.solve.bounds.two_chunk_tables import two_chunk_tables
@@ -72,15 +71,7 @@ def least_of_cut(plans: AnyPlan, placement: tuple[int, ...], cut: tuple[int, ...
 
 def busiest_rank(plans: AnyPlan, placement: tuple[int, ...], cut: tuple[int, ...]) -> float:
     """What the bound says of that cut: the time of its busiest rank alone."""
-    limit = plans.memory_limit_bytes
-    network = plans.network
-    tables = two_chunk_tables(
-        layer_sums(network),
-        (network.head, network.tail),
-        num_units=plans.num_units,
-        space=None if limit is None else limit - network.constant_bytes,
-        may_split=plans.may_split,
-    )
+    tables = two_chunk_tables(plans)
     starts = [sum(cut[:stage]) for stage in range(5)]
     times = []
     for rank in range(2):

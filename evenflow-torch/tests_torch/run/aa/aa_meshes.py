@@ -12,8 +12,8 @@ from evenflow.model import Plan
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run import Pipeline, pipeline
 from evenflow_torch.run.aa.aa_check import AACheck
-from evenflow_torch.run.values.aa_report import Fault, FaultKind
-from tests_torch.run.aa.aa_models import FAULTY_RANK, checks_of, flipped
+from evenflow_torch.run.values.aa_report import FaultKind
+from tests_torch.run.aa.aa_models import checks_of, faulty, flipped
 from tests_torch.run.cases import Answer
 from tests_torch.run.mesh.expert_models import expert_pipeline
 from tests_torch.run.mesh.mesh_models import On, batch, dropping_model, loss_fn, mesh_plan, model
@@ -82,13 +82,4 @@ def fault_case(
     **options: Any,
 ) -> Answer:
     """Steps with an optimizer and a fault of one device, in every step but the first, or stuck from then on."""
-    pipe, data = made(plan, ranks, **options)
-    first, last = 1, 2 if kind is FaultKind.STUCK else num_steps
-    faults = [Fault(rank=rank, step=step, kind=kind, direction=direction) for step in range(first, last)]
-    check = AACheck(pipe, checks_of(pipe.schedule, pipe.rank), faults=faults if rank == FAULTY_RANK else ())
-    optimizer = torch.optim.AdamW(pipe.parameters())
-    for _ in range(num_steps):
-        optimizer.zero_grad()
-        check.step(data)
-        check.update(optimizer)
-    return Answer(found=check.audit())
+    return faulty(*made(plan, ranks, **options), rank, kind=kind, num_steps=num_steps, direction=direction)

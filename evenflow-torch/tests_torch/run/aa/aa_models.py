@@ -182,8 +182,22 @@ def fault_case(
     """Steps with an optimizer and a fault, in the same place of every step but the first, or stuck from then on."""
     data, mesh = own_data(plan, sizes)
     pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data, seed=5, mesh=mesh)
-    first, last = 1, 2 if kind is FaultKind.STUCK else num_steps
     microbatch = 1 if kind in (FaultKind.PRODUCT, FaultKind.MESSAGE) else None
+    return faulty(pipe, data, rank, kind=kind, num_steps=num_steps, direction=direction, microbatch=microbatch)
+
+
+def faulty(
+    pipe: Pipeline,
+    data: Any,
+    rank: int,
+    *,
+    kind: FaultKind,
+    num_steps: int,
+    direction: Direction | None,
+    microbatch: int | None = None,
+) -> Answer:
+    """What is seen in steps with an optimizer and a fault, in every step but the first, or stuck from then on."""
+    first, last = 1, 2 if kind is FaultKind.STUCK else num_steps
     faults = [
         Fault(rank=rank, step=step, kind=kind, microbatch=microbatch, direction=direction)
         for step in range(first, last)

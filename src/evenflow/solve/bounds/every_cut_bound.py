@@ -22,7 +22,6 @@ them in opposite ones. The lesser of both is the bound; nothing is known of plac
 from math import ceil
 
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network, looped, v_shaped
-from evenflow.simulate import layer_sums
 from evenflow.solve.bounds.any_order_bound import AnyPlan, any_order_bound_ns
 from evenflow.solve.bounds.even_shares import lowered
 from evenflow.solve.bounds.ramp_program import ramp_program_ns
@@ -62,14 +61,7 @@ def _searched(plans: AnyPlan, *, up_to: float, most: int) -> float:
     """Return the least time of the busiest rank with two chunks, over all cuts with at most `most` layers of a rank."""
     from evenflow.solve.bounds.two_chunk_kernel import least_on_a_loop, least_on_a_v  # loads numba
 
-    network, limit = plans.network, plans.memory_limit_bytes
-    tables = two_chunk_tables(
-        layer_sums(network),
-        (network.head, network.tail),
-        num_units=plans.num_units,
-        space=None if limit is None else limit - network.constant_bytes,
-        may_split=plans.may_split,
-    )
+    tables = two_chunk_tables(plans)
     for search in (least_on_a_v, least_on_a_loop):
         up_to = search(tables, plans.num_ranks, plans.min_layers, up_to, most)
     return up_to

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import EndBlock
-from evenflow.simulate import LayerSums
+from evenflow.simulate import layer_sums
+from evenflow.solve.bounds.any_order_bound import AnyPlan
 
 Values = NDArray[np.float64]
 _MOST_PRICES = 6
@@ -74,10 +74,12 @@ class TwoChunkTables(NamedTuple):
     """Gradients plus a price times the activation of all microbatches, prefix sums by price, and of head and tail."""
 
 
-def two_chunk_tables(
-    sums: LayerSums, ends: tuple[EndBlock, EndBlock], *, num_units: int, space: int | None, may_split: bool
-) -> TwoChunkTables:
-    """Return the tables of a network; `space` is the memory limit without what every rank has."""
+def two_chunk_tables(plans: AnyPlan) -> TwoChunkTables:
+    """Return the tables of the network of `plans`, which have two chunks."""
+    network, limit = plans.network, plans.memory_limit_bytes
+    sums, ends = layer_sums(network), (network.head, network.tail)
+    num_units, may_split = plans.num_units, plans.may_split
+    space = None if limit is None else limit - network.constant_bytes
     size = np.diff(sums.activation_bytes, axis=1).astype(float)
     backward = np.diff(sums.backward_ns, axis=1).astype(float)
     layers = _Costs(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.rows.split import Split
@@ -15,13 +16,13 @@ class SplitRow:
     pricing: Pricing = field(repr=False)
     lower_bound_ns: float
     """Of every configuration."""
-    count: int = 0
-    """How many configurations it has."""
     is_priced: bool = False
     """Whether this bound is its own, and not that of the whole space."""
 
-    def __post_init__(self) -> None:
-        self.count = len(self.split)
+    @cached_property
+    def count(self) -> int:
+        """How many configurations it has."""
+        return len(self.split)
 
     def candidates(self) -> list[Candidate]:
         """Return its configurations, with the bound of the row."""

@@ -28,6 +28,7 @@ from evenflow_torch.run.aa.bits import checksum
 from evenflow_torch.run.aa.shares import how_it_lies, on_own_mesh, rings_of, without_mesh
 from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.mesh.local_operators import on_mesh
 from evenflow_torch.run.mesh.stage_modules import MeshStageModule
 from evenflow_torch.run.replicas.gathered_again import whole
@@ -113,7 +114,7 @@ class NeighbourCheck:
             if not taken or self._call is not None:
                 return
             state, tensors = taken[0]
-            self._output = _local(first_tensor(output)).detach().clone()
+            self._output = local_part(first_tensor(output)).detach().clone()
             self._call = _Call(
                 name=part.path or part.name, step=step, microbatch=microbatch, build=self._builds[id(module)],
                 splits=stage.dw_builder is not None, tensors=tensors, arguments=tree_map(_kept, arguments),
@@ -225,7 +226,7 @@ class _Both(nn.Module):
 
     def forward(self, arguments: tuple[Any, ...], named: dict[str, Any], has_backward: bool) -> list[Tensor]:
         output = first_tensor(self.layer(*arguments, **named))
-        own = _local(output).detach().clone()
+        own = local_part(output).detach().clone()
         if isinstance(output, DTensor):  # parts of a sum are no gradient, and those of a masked one must be added
             output = output.redistribute(
                 placements=[Replicate() if placement.is_partial() else placement for placement in output.placements]
@@ -253,12 +254,6 @@ def _build(module: nn.Module) -> str:
 def _tensors(module: nn.Module, *, copies: bool = True) -> dict[str, Tensor]:
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     return {name: tensor.detach().clone() if copies else tensor for name, tensor in tensors.items()}
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """Return this device's part without an operator on the whole, which masked parts of a sum do not take."""
-    local: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
-    return local
 
 
 def _kept(value: Any) -> Any:

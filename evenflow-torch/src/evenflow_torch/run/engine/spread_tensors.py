@@ -11,8 +11,8 @@ def local_part(tensor: Tensor) -> Tensor:
     """Return the part of a tensor that is on this device; a tensor on one device is all of it."""
     if not isinstance(tensor, DTensor):
         return tensor
-    local: Tensor = tensor.detach().to_local()
-    return local
+    local: Tensor = tensor.to_local()  # first: masked parts of a sum take no operator on the whole
+    return local.detach()
 
 
 def storage_address(tensor: Tensor) -> int:

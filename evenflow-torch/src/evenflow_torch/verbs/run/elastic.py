@@ -60,7 +60,9 @@ def plan_for_processes(
         fields = (
             _planned_again(planned, num_ranks, path)
             if meshes is None
-            else auto_plan_for(text, place, model=model, num_devices=num_ranks)
+            else auto_plan_for(
+                text, place, model=model, cluster=meshes.cluster, num_devices=num_ranks, seconds=_PLAN_SECONDS
+            )
         )
         write_whole(path, format_object(fields).encode(), option="--save")
     end_s = time.monotonic() + _WAIT_SECONDS

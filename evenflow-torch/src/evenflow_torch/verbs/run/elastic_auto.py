@@ -12,13 +12,10 @@ from evenflow.errors import RunError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given
-from evenflow.profiles.mesh_plan_file import parse_mesh_plan
 from evenflow_torch.requests import AutoRequest
 from evenflow_torch.results.auto_fields import auto_fields
 from evenflow_torch.verbs.torch_extra import torch_extra
 
-_PLAN_SECONDS = 20.0
-"""Most seconds for a plan, during which nothing is trained."""
 _REQUESTED = {
     "sequence": "sequence",
     "target_sequence": "target_sequence",
@@ -50,10 +47,13 @@ def with_devices(cluster: Cluster, num_devices: int) -> Cluster:
     return replace(cluster, num_nodes=num_devices // in_node, devices_per_node=in_node)
 
 
-def auto_plan_for(text: str, place: str, *, model: str, num_devices: int) -> dict[str, object]:
+def auto_plan_for(
+    text: str, place: str, *, model: str, cluster: Cluster, num_devices: int, seconds: float
+) -> dict[str, object]:
     """Return the fields of the best plan of the model for so many devices, with the same batches, and say what it is.
 
-    Degrees that were fixed were so for other devices: they are chosen anew, as is the schedule.
+    `cluster` is that of the plan in the file `text`, and planning takes at most so many `seconds`. Degrees that were
+    fixed were so for other devices: they are chosen anew, as is the schedule.
 
     Raises:
         RunError: the model does not fit so many devices.
@@ -64,23 +64,21 @@ def auto_plan_for(text: str, place: str, *, model: str, num_devices: int) -> dic
         from evenflow_torch.auto.deadline import Deadline
         from evenflow_torch.auto.fixing.fixed import Fixed
     fields = as_fields(load_json(text, file=place), file=place)
-    before = parse_mesh_plan(text, place=place)
-    assert before is not None
     config = read_config(config_path(model))
     accelerator = fields.text("accelerator")
     values: dict[str, Any] = {name: fields.required(key) for key, name in _REQUESTED.items() if key in fields}
     request = AutoRequest(accelerator=accelerator_given(accelerator, place=place), **values)
     click.echo(
-        _("planning for {count} devices instead of {before} ...", count=num_devices, before=before.cluster.num_devices),
+        _("planning for {count} devices instead of {before} ...", count=num_devices, before=cluster.num_devices),
         err=True,
     )
     fixed = fields.required("fixed") if "fixed" in fields else ""
     if fixed:
         click.echo(_("note: what was fixed is chosen anew: {fixed}", fixed=fixed), err=True)
     decisions = Decided(
-        fixed=Fixed(), own=None, deadline=Deadline.after(_PLAN_SECONDS), name=config.name, progress=lambda _text: None
+        fixed=Fixed(), own=None, deadline=Deadline.after(seconds), name=config.name, progress=lambda _text: None
     )
-    result = plan_training(config.fields, with_devices(before.cluster, num_devices), request, decisions)
+    result = plan_training(config.fields, with_devices(cluster, num_devices), request, decisions)
     if result.two_level is None:
         raise RunError(
             _("no plan is known with which the model fits {count} devices: plan with evenflow auto", count=num_devices)

@@ -4,7 +4,7 @@ A plan is proven among those that the options allow, and one option more may all
 time limit goes to a quick look at each: only to say which option to look at.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +21,7 @@ from evenflow.interruption import was_interrupted
 from evenflow.model import Plan
 from evenflow.predict.chosen_sets import BEST as BEST_SETS
 from evenflow.predict.training import sets_among
-from evenflow.schedule import FAMILIES
+from evenflow.schedule import FAMILIES, different_group_sizes, group_allowed
 from evenflow.solve import Outcome, ProgressCallback
 from evenflow.solve.best import MOST_CHUNKS
 from evenflow.solve.contest.neighbours import as_comparison
@@ -89,7 +89,7 @@ def _looks(job: PlanJob, plan: Plan) -> Iterator[_Look]:
         schedule = "" if options.schedule is None else f"--schedule {BEST} "
         for count in sorted(_other_counts(job), key=lambda count: (abs(count - plan.num_chunks), count)):
             yield _Look(options=f"{schedule}--chunks {count}", job=partial(_with_chunks, job, count))
-    if job.contest.group_sizes != "every" and any(FAMILIES[name].has_groups for name in _families(job)):
+    if job.contest.group_sizes != "every" and _runs_other_groups(job):
         yield _Look(options=f"--group-size {EVERY}", job=partial(_with_every_group_size, job))
     if target.adapter and options.applied_file is None:
         yield _Look(options=f"--target {target.adapter}", job=partial(_with_target, job, target.adapter))
@@ -125,13 +125,19 @@ def _with_chunks(job: PlanJob, count: int) -> PlanJob:
     )
 
 
-def _families(job: PlanJob) -> Sequence[str]:
-    """Return the schedules of several chunks that the contest tried."""
+def _runs_other_groups(job: PlanJob) -> bool:
+    """Return whether the framework runs a schedule of the contest in other groups than the usual ones."""
     target = job.options.target
     assert target is not None
-    if max(job.contest.num_chunks) == 1:
-        return ()
-    return target.abilities(job.version).schedules if job.schedule == BEST else (job.schedule,)
+    abilities = target.abilities(job.version)
+    sizes = [replace(job.request.sizes, num_chunks=count) for count in job.contest.num_chunks]
+    return any(
+        size is not None and group_allowed(abilities.groups, size, own)
+        for name in (abilities.schedules if job.schedule == BEST else (job.schedule,))
+        if FAMILIES[name].has_groups
+        for own in sizes
+        for size in different_group_sizes(name, own)
+    )
 
 
 def _with_every_group_size(job: PlanJob) -> PlanJob:
