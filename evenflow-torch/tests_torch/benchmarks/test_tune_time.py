@@ -5,8 +5,8 @@ from benchmarks.tune_time import CASES, Taken, report, to_json
 from click.testing import CliRunner
 
 TAKEN = Taken(
-    name="70b-256", legal=5123, refuted=5000, solved=23, rows=61, processor_s=12.34, wall_s=20.0, peak_gib=0.5, step_ms=None,
-    gap=0.0123,
+    name="70b-256", legal=5123, refuted=5000, solved=23, rows=61, processor_s=12.34, wall_s=20.0, peak_gib=0.5,
+    step_ms=None, gap=0.0123,
 )  # fmt: skip
 
 
