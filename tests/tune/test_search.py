@@ -352,6 +352,29 @@ def test_a_search_is_whole_where_its_loops_are_compiled_in_time(compiling: Event
     assert all(one.lower_bound_ns <= one.step_ns for one in answer.candidates)
 
 
+@pytest.mark.usefixtures("at_once")
+def test_rows_of_plain_code_are_planned_again_by_machine_code(
+    compiling: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would keep their even cuts until their turn comes, which a large space may not have time for."""
+    asked = small(
+        replace(DENSE, layers=8, vocabulary=256_000),
+        memory_limit_bytes=60 * 2**30,
+        fixed={Axis.PIPELINE: 4, Axis.ZERO: 1, Axis.MICROBATCH: 1},
+    )
+    of_search = sys.modules[search.__module__]._Search
+    monkeypatch.setattr(of_search, "_coarse", lambda *_given: None)
+    monkeypatch.setattr(of_search, "_exact", lambda *_given: None)
+    answer = search(asked, time_limit_s=60, progress=lambda progress: compiling.set() if progress.solved else None)
+    assert answer.ranked
+    for one in answer.ranked:
+        dealt = coarse(one.pricing, one.training)
+        assert dealt is not None
+        assert one.step_ns <= dealt.step_ns
+        assert one.plan is not None
+        assert one.plan.layers != ((2, 2, 2, 2),)
+
+
 def test_nothing_fits() -> None:
     answer = search(small(memory_limit_bytes=2**30), time_limit_s=20)
     assert answer.ranked == ()

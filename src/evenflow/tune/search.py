@@ -150,6 +150,7 @@ class _Search:
             waiting = self._bound()
             self._first_rows(waiting)
             self._wait_for_machine_code(self.time_limit_s)
+            self._plan_again()
             self._coarse(waiting)
             self._first_rows(waiting)  # some plan is better than none, also when the time is over
             self._exact()
@@ -250,6 +251,14 @@ class _Search:
         """Wait until machine code is there, for so many seconds and no longer than the time limit."""
         pause = TimeLeft.of(seconds)
         MACHINE_CODE.wait(is_over=lambda: pause.is_over or self._is_over(self.time_limit_s))
+
+    def _plan_again(self) -> None:
+        """Give the rows so far plans by machine code: those of plain code are even cuts."""
+        for candidate in self._rows():
+            if self._is_over(self.time_limit_s):
+                return
+            self._first_plan(candidate)
+            self._tell()
 
     def _coarse(self, waiting: list[_Waiting]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
