@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, isinf
 
-from evenflow.model import CellRule, Network, Request
+from evenflow.model import NONE, CellRule, Network, Request
 from evenflow.predict.parameters import Parameters, shared_parameters
 from evenflow.predict.step.data_parallel import (
     after_one_stage_ns,
@@ -53,7 +53,8 @@ class StepBounds:
     """Lower bounds on the steps of configurations; what several of them share is computed once."""
 
     pricing: Pricing
-    _tables: dict[tuple[int, bool, bool, bool, CellRule | None], LayerTable] = field(default_factory=dict)
+    _tables: dict[tuple[int, bool, bool, bool, CellRule], LayerTable] = field(default_factory=dict)
+    _any_rules: dict[tuple[str, tuple[str, ...]], CellRule] = field(default_factory=dict)
     _known_ways: dict[Hashable, tuple[RecomputeWay, ...]] = field(default_factory=dict)
     _in_pairs: dict[int, Network] = field(default_factory=dict)
     _hops: dict[int, float] = field(default_factory=dict)
@@ -216,15 +217,26 @@ class StepBounds:
         splits = order_facts(schedule_of(training), training.sizes).splits_backward
         # Configurations with the same layers have the same object, which `pricing` keeps.
         in_pairs = FAMILIES[schedule_of(training)].has_pairs
+        rule = rule or self._any_rule(training)
         key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1, in_pairs, rule)
         if key not in self._tables:
-            request = self.pricing.request(training)
+            request = replace(self.pricing.request(training), cell_rule=rule)
             if in_pairs:
                 request = replace(request, network=self._at_best(training))
-            if rule is not None:
-                request = replace(request, cell_rule=rule)
             self._tables[key] = capacity_table(request, schedule_of(training))
         return self._tables[key]
+
+    def _any_rule(self, training: Training) -> CellRule:
+        """Return a rule that every plan of a configuration keeps to: the kinds that the framework has at all."""
+        schedule, offered = schedule_of(training), self.pricing.of(training).network.kinds
+        if (schedule, offered) not in self._any_rules:
+            own, abilities = self.pricing.cell_rule, self.pricing.question.abilities
+            kinds = own.kinds or offered
+            if abilities is not None:
+                run = {NONE, *(kind for way in abilities.under(schedule).recomputation for kind in way.kinds)}
+                kinds = tuple(kind for kind in kinds if kind in run)
+            self._any_rules[schedule, offered] = own if {*offered} <= {*kinds} else replace(own, kinds=kinds)
+        return self._any_rules[schedule, offered]
 
     def _at_best(self, training: Training) -> Network:
         """Return the layers of a configuration as if each hid as much in pairs as it can."""
