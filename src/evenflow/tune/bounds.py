@@ -93,7 +93,7 @@ class StepBounds:
             table,
             schedule_of(training),
             training.sizes,
-            min_layers=self.pricing.question.min_layers,
+            min_layers=self.pricing.question.min_layers_of(schedule_of(training)),
             message_ns=message_ns,
             sent_ns=sent_ns,
             known_ns=max(known_ns - beside_ns, 0.0),
@@ -151,7 +151,7 @@ class StepBounds:
                 path_bound_ns(
                     table,
                     graph,
-                    min_layers=self.pricing.question.min_layers,
+                    min_layers=self.pricing.question.min_layers_of(schedule_of(training)),
                     messages_ns=times * self._ways_of_messages(training),
                     sends=not training.overlaps_pipeline,
                     after=self._beside(training).after,
@@ -162,12 +162,12 @@ class StepBounds:
 
     def whole_ns(self, training: Training, pipeline_ns: float) -> float:
         """Return a lower bound on the step of a configuration from one on its pipeline."""
-        topology, shared_ns = self.pricing.question.topology, self._shared_ns(training)
+        question, shared_ns = self.pricing.question, self._shared_ns(training)
         if isinf(pipeline_ns):
             return pipeline_ns
         if training.degrees.pipeline > 1:
             beside = self._beside(training)
-            least = training.degrees.chunks * self.pricing.question.min_layers  # layers of a rank
+            least = training.degrees.chunks * question.min_layers_of(schedule_of(training))  # layers of a rank
             least_ns = least * beside.after.layer_ns
             return lowered(pipeline_ns + shared_ns + beside.once_ns + least_ns)
         priced = self.pricing.of(training)
@@ -180,7 +180,7 @@ class StepBounds:
         if pipeline_ns <= forward_ns * training.microbatches:
             return pipeline_ns + shared_ns
         after_ns = after_one_stage_ns(
-            training, topology, self._parameters[key], computed_ns=pipeline_ns, forward_ns=forward_ns
+            training, question.topology, self._parameters[key], computed_ns=pipeline_ns, forward_ns=forward_ns
         )
         return lowered(pipeline_ns + shared_ns + after_ns)
 
