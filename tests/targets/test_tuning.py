@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import isfinite
 
 import pytest
 
@@ -9,10 +10,13 @@ import evenflow
 from evenflow.errors import InputError
 from evenflow.predict.training import Software
 from evenflow.predict.transformer import Experts
+from evenflow.schedule import FAMILIES
 from evenflow.targets import tuning
 from evenflow.targets.registry import target_named
 from evenflow.targets.tuning import for_framework
 from evenflow.tune.axes import Axis
+from evenflow.tune.bounds import StepBounds
+from evenflow.tune.candidate import Pricing
 from evenflow.tune.space import space_of
 from tests.predict.trainings import DEVICE, LLAMA
 from tests.tune.rankings import QUESTION, ranking
@@ -122,6 +126,55 @@ def test_pairs_are_for_experts_on_several_devices_and_frameworks_that_have_them(
     further = replace(question, model=replace(experts, predicted_tokens=2))
     legal = space_of(for_framework(further, target_named("megatron"), None)).legal
     assert not [training for training in legal if training.schedule == "interleaved-overlap"]
+
+
+@pytest.mark.parametrize(
+    ("name", "paired"),
+    [
+        ("megatron", {"1f1b-overlap", "interleaved-overlap"}),
+        ("mindspeed", {"1f1b-overlap", "interleaved-overlap"}),
+        ("mindformers-pynative", set()),  # it has them for some cuts alone, which `tune` refuses
+        ("torchtitan", set()),
+    ],
+)
+def test_pairs_are_tried_where_layers_exchange_tokens_and_the_framework_has_them(name, paired):
+    experts = replace(QUESTION.model, experts=Experts(count=4, active=2, ffn=1024))
+    for model, expected in ((experts, paired), (QUESTION.model, set())):
+        question = for_framework(replace(QUESTION, model=model), target_named(name), None)
+        assert {schedule for schedule in question.schedules if FAMILIES[schedule].has_pairs} == expected
+        assert set(question.schedules) > expected
+
+
+def test_a_layer_in_every_cell_is_asked_for_where_the_framework_needs_it():
+    """MindSpeed needs it beside pairs alone: without them its cells may be empty, whatever else is tried."""
+    experts = replace(QUESTION.model, experts=Experts(count=4, active=2, ffn=1024))
+    question = for_framework(replace(QUESTION, model=experts, allow_empty=True), target_named("mindspeed"), None)
+    assert question.allow_empty
+    pricing = Pricing(question=question)
+    assert {training.schedule for training in space_of(question).legal if pricing.request(training).allow_empty} == {
+        "1f1b",
+        "interleaved",
+    }
+    layers = experts.layers
+    for training in space_of(question).legal:
+        if training.schedule == "interleaved-overlap":
+            assert training.degrees.pipeline * training.degrees.chunks <= layers
+    alone = for_framework(question, target_named("mindspeed"), None, schedules=["interleaved-overlap"])
+    assert not alone.allow_empty
+
+
+def test_bounds_know_what_may_not_be_computed_again_beside_pairs():
+    """Megatron-LM computes no whole layers again there: what fits with that alone does not fit in pairs."""
+    experts = replace(QUESTION.model, experts=Experts(count=4, active=2, ffn=1024))
+    question = for_framework(replace(QUESTION, model=experts), target_named("megatron"), None)
+    paired = next(training for training in space_of(question).legal if training.schedule == "interleaved-overlap")
+    plain = replace(paired, schedule="interleaved")
+    fitting = []
+    for number in range(24, 56):
+        bounds = StepBounds(pricing=Pricing(question=replace(question, memory_limit_bytes=number * 2**25)))
+        fitting.append((isfinite(bounds.step_ns(plain)), isfinite(bounds.step_ns(paired))))
+    assert (True, False) in fitting
+    assert (True, True) in fitting
 
 
 @pytest.mark.parametrize("name", ["megatron", "torchtitan", "deepspeed"])

@@ -109,7 +109,8 @@ def tune(request: TuneRequest) -> Tuned:
         target: the name of a framework, such as ``megatron``; None: all that evenflow plans.
         version: of the framework; None: the newest that is known.
         software: what the framework does; None: what is usual.
-        schedules: families that are tried; empty: the usual ones, as far as the framework runs them.
+        schedules: families that are tried; empty: the usual ones, as far as the framework runs them, and for mixtures
+            of experts its forwards beside backwards.
         fixed: what is decided, by axis: ``{"tensor": 8}``.
         most: the largest values, by axis.
         allow_empty: whether cells may hold no layer.
@@ -139,15 +140,18 @@ def for_framework(
 ) -> TuningQuestion:
     """Return the question for what a version of a framework can run, the newest where it is None.
 
-    Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
+    Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has, and
+    its forwards beside backwards for layers that exchange tokens.
 
-    Cells may be empty only where it runs them everywhere, under all of these.
+    Cells may be empty only where it runs them everywhere, under some of these.
     """
     if target is not None:
         known = target.version(version)
         target.check_offload(question.optimizer_offload, known)
         abilities = target.abilities(known)
-        usual = of_target(question.schedules, abilities)
+        every = all_schedules(question.model)
+        paired = [name for name in every if FAMILIES[name].has_pairs and name != abilities.equal_pairs]
+        usual = of_target((*question.schedules, *paired), abilities)
         question = replace(
             question,
             abilities=abilities,
@@ -155,13 +159,12 @@ def for_framework(
             rules=target.degree_rules(known),
             software=target.software(question.precision),
             title=target.title,
-            schedules=usual or of_target(all_schedules(question.model), abilities),
+            schedules=usual or of_target(every, abilities),
         )
     fixed = question.fixed.get(Axis.SCHEDULE)
     names = schedules or (() if fixed is None else (str(fixed),))
     question = replace(question, schedules=tuple(names)) if names else question
-    limits = {} if question.abilities is None else question.abilities.limits
-    fills = any(name in limits and limits[name].every_cell for name in question.schedules)
+    fills = all(question.min_layers_of(name) for name in question.schedules)
     return replace(question, allow_empty=False) if fills else question
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, isinf
 
-from evenflow.model import CellRule, Network, Request
+from evenflow.model import NONE, CellRule, Network, Request
 from evenflow.predict.parameters import Parameters, shared_parameters
 from evenflow.predict.step.data_parallel import (
     after_one_stage_ns,
@@ -53,7 +53,8 @@ class StepBounds:
     """Lower bounds on the steps of configurations; what several of them share is computed once."""
 
     pricing: Pricing
-    _tables: dict[tuple[int, bool, bool, bool, CellRule | None], LayerTable] = field(default_factory=dict)
+    _tables: dict[tuple[int, bool, bool, bool, CellRule], LayerTable] = field(default_factory=dict)
+    _any_rules: dict[tuple[str, tuple[str, ...]], CellRule] = field(default_factory=dict)
     _known_ways: dict[Hashable, tuple[RecomputeWay, ...]] = field(default_factory=dict)
     _in_pairs: dict[int, Network] = field(default_factory=dict)
     _hops: dict[int, float] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class StepBounds:
             table,
             schedule_of(training),
             training.sizes,
-            min_layers=self.pricing.question.min_layers,
+            min_layers=self.pricing.question.min_layers_of(schedule_of(training)),
             message_ns=message_ns,
             sent_ns=sent_ns,
             known_ns=max(known_ns - beside_ns, 0.0),
@@ -150,7 +151,7 @@ class StepBounds:
                 path_bound_ns(
                     table,
                     graph,
-                    min_layers=self.pricing.question.min_layers,
+                    min_layers=self.pricing.question.min_layers_of(schedule_of(training)),
                     messages_ns=times * self._ways_of_messages(training),
                     sends=not training.overlaps_pipeline,
                     after=self._beside(training).after,
@@ -161,12 +162,12 @@ class StepBounds:
 
     def whole_ns(self, training: Training, pipeline_ns: float) -> float:
         """Return a lower bound on the step of a configuration from one on its pipeline."""
-        topology, shared_ns = self.pricing.question.topology, self._shared_ns(training)
+        question, shared_ns = self.pricing.question, self._shared_ns(training)
         if isinf(pipeline_ns):
             return pipeline_ns
         if training.degrees.pipeline > 1:
             beside = self._beside(training)
-            least = training.degrees.chunks * self.pricing.question.min_layers  # layers of a rank
+            least = training.degrees.chunks * question.min_layers_of(schedule_of(training))  # layers of a rank
             least_ns = least * beside.after.layer_ns
             return lowered(pipeline_ns + shared_ns + beside.once_ns + least_ns)
         priced = self.pricing.of(training)
@@ -179,7 +180,7 @@ class StepBounds:
         if pipeline_ns <= forward_ns * training.microbatches:
             return pipeline_ns + shared_ns
         after_ns = after_one_stage_ns(
-            training, topology, self._parameters[key], computed_ns=pipeline_ns, forward_ns=forward_ns
+            training, question.topology, self._parameters[key], computed_ns=pipeline_ns, forward_ns=forward_ns
         )
         return lowered(pipeline_ns + shared_ns + after_ns)
 
@@ -216,15 +217,26 @@ class StepBounds:
         splits = order_facts(schedule_of(training), training.sizes).splits_backward
         # Configurations with the same layers have the same object, which `pricing` keeps.
         in_pairs = FAMILIES[schedule_of(training)].has_pairs
+        rule = rule or self._any_rule(training)
         key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1, in_pairs, rule)
         if key not in self._tables:
-            request = self.pricing.request(training)
+            request = replace(self.pricing.request(training), cell_rule=rule)
             if in_pairs:
                 request = replace(request, network=self._at_best(training))
-            if rule is not None:
-                request = replace(request, cell_rule=rule)
             self._tables[key] = capacity_table(request, schedule_of(training))
         return self._tables[key]
+
+    def _any_rule(self, training: Training) -> CellRule:
+        """Return a rule that every plan of a configuration keeps to: the kinds that the framework has at all."""
+        schedule, offered = schedule_of(training), self.pricing.of(training).network.kinds
+        if (schedule, offered) not in self._any_rules:
+            own, abilities = self.pricing.cell_rule, self.pricing.question.abilities
+            kinds = own.kinds or offered
+            if abilities is not None:
+                run = {NONE, *(kind for way in abilities.under(schedule).recomputation for kind in way.kinds)}
+                kinds = tuple(kind for kind in kinds if kind in run)
+            self._any_rules[schedule, offered] = own if {*offered} <= {*kinds} else replace(own, kinds=kinds)
+        return self._any_rules[schedule, offered]
 
     def _at_best(self, training: Training) -> Network:
         """Return the layers of a configuration as if each hid as much in pairs as it can."""

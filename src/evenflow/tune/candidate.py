@@ -116,7 +116,7 @@ class Pricing:
             sizes=sizes,
             memory_limit_bytes=question.usable_bytes,
             cell_rule=self.cell_rule,
-            allow_empty=question.allow_empty,
+            allow_empty=not question.min_layers_of(schedule_of(training)),
             group_size=training.group_size,
             communication=Communication(transfer_ns=transfer_ns) if transfer_ns else None,
             layers=(

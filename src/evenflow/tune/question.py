@@ -96,6 +96,11 @@ class TuningQuestion:
         """Fewest layers that a cell may hold."""
         return 0 if self.allow_empty else 1
 
+    def min_layers_of(self, schedule: str) -> int:
+        """Return the fewest under one schedule: a framework may need a layer in every cell under some of its own."""
+        limits = None if self.abilities is None else self.abilities.limits.get(schedule)
+        return self.min_layers if limits is None or not limits.every_cell else 1
+
     @property
     def offloads(self) -> tuple[float, ...]:
         """The parts of the optimizer's state that the host keeps, of which each is tried."""

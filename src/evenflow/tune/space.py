@@ -258,11 +258,12 @@ def _orders(question: TuningQuestion, pipeline: int, most: dict[Axis, int]) -> I
     for name in _values(question, Axis.SCHEDULE, names):
         family = FAMILIES[str(name)]
         last = 1 if pipeline == 1 else most[Axis.CHUNKS]
-        if question.min_layers:
+        least = question.min_layers_of(str(name))
+        if least:
             last = min(last, question.model.layers // pipeline)
         counts = [family.num_chunks] if family.num_chunks else range(max(family.fewest_chunks, 1), last + 1)
         for chunks in _values(question, Axis.CHUNKS, counts):
-            if pipeline * int(chunks) * question.min_layers <= question.model.layers:
+            if pipeline * int(chunks) * least <= question.model.layers:
                 yield str(name), int(chunks)
 
 

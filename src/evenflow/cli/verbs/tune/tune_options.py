@@ -72,7 +72,7 @@ class TuneOptions:
         section=sections.STEP,
         metavar="NAME,…",
         help=f"Some of `evenflow schedules`, or {ALL}.  [default: 1f1b, interleaved, zb-h1, zbv, as far as "
-        "--target runs them]",
+        "--target runs them, and its pairs for mixtures of experts]",
     )
     target: Target | None = optional(
         "--target",
