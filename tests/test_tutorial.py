@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_page_shows_what_is_predicted_and_what_is_applied(language: str, folder: Path) -> None:
     page = PAGES[language]
     line = commands(page)
-    assert shown(page, "86.9 GB") in run(language, line["predict"], status=3)
+    assert shown(page, "89.9 GB") in run(language, line["predict"], status=3)
     target = line["plan"].index("--target")
     simulated = run(language, ["simulate", *line["plan"][1:target], "--layers", LAYERS, "--json", "plan.json"])
     first, answer, table = shown(page, "llama3_70b").rstrip().split("\n\n")

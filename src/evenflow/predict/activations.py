@@ -87,7 +87,8 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     tensors = once + later if layer.passes > 1 else once
     training = with_sizes_of(training, layer)
     of_mlp = {Held.MLP, Held.EXPERTS}
-    again = [tensor for tensor in tensors if not _is_kept(training, tensor, kind)]
+    # The last product of an MLP is kept for nobody: a layer that is computed again stops before it.
+    again = [tensor for tensor in tensors if not _is_kept(training, tensor, kind) and tensor.instead_of != PRODUCTS]
     free = sum(tensor.size_bytes for tensor in tensors if tensor.held in of_mlp and tensor not in again)
     stream = 2 * HALF * spread_tokens(training) * training.model.given + _gathered(training)
     mlp = _mlp_gradients(training, layer)
