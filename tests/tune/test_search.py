@@ -19,6 +19,7 @@ from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.coarse import MACHINE_CODE, coarse, recomputing_what_it_must
 from evenflow.tune.question import TuningQuestion
+from evenflow.tune.rows.row import SplitRow
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.space import space_of
 from tests.solve.recomputation import layers_that_could_recompute_less
@@ -373,6 +374,22 @@ def test_rows_of_plain_code_are_planned_again_by_machine_code(
         assert one.step_ns <= dealt.step_ns
         assert one.plan is not None
         assert one.plan.layers != ((2, 2, 2, 2),)
+
+
+def test_a_row_that_was_explored_is_not_made_again_when_the_time_is_over() -> None:
+    """The time is over and nothing fits so far: what is left is looked at for a first answer."""
+    late = sys.modules[search.__module__]._Search(small(), 10, now_s(), 60.0, None)
+    splits = space_of(late.question).splits
+    rows = [SplitRow(split=split, pricing=late.pricing, lower_bound_ns=0.0) for split in splits]
+    late.unmade = {row: number for number, row in enumerate(rows)}
+    waiting = late._bound()
+    explored = list(late._explored(sorted(waiting, reverse=True)))
+    assert explored
+    late.best.clear()
+    late.time_limit_s = 0.0
+    late._first_rows(waiting)
+    assert late.best
+    assert len(late.made) == len(set(late.made))
 
 
 def test_nothing_fits() -> None:

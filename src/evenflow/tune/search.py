@@ -232,6 +232,8 @@ class _Search:
                 break
             entry = waiting.pop()
             job = entry[-1]
+            if isinstance(job, SplitRow) and job not in self.unmade:
+                continue  # a plan of it was looked for before its turn
             if not is_late and _num_actions(job) > _PLAIN_ACTIONS:
                 seen.append(entry)
                 continue

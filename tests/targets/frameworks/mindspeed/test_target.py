@@ -144,7 +144,9 @@ def test_what_pairs_keep_to() -> None:
 def test_degrees_with_pairs_have_a_layer_in_every_cell() -> None:
     plain = asked("mindspeed", MIXTURE, version="26.1")
     assert for_framework(plain, TARGET, "26.1", schedules=["interleaved"]).allow_empty
-    assert not for_framework(plain, TARGET, "26.1", schedules=["interleaved", "interleaved-overlap"]).allow_empty
+    both = for_framework(plain, TARGET, "26.1", schedules=["interleaved", "interleaved-overlap"])
+    assert [both.min_layers_of(name) for name in both.schedules] == [0, 1]
+    assert not for_framework(plain, TARGET, "26.1", schedules=["interleaved-overlap"]).allow_empty
 
 
 def test_no_cell_is_empty_beside_pairs_alone() -> None:
