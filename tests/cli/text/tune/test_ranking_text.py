@@ -62,7 +62,7 @@ evenflow plan tune.json
 evenflow export tune.json --to megatron
 
 of the model: it is so
-assumed: --precision=bf16, --attention=fused"""  # noqa: E501  lines as wide as a terminal may be
+assumed: --precision=bf16, --attention=fused"""
 
 
 def test_golden():
