@@ -9,7 +9,7 @@ import pytest
 from tests.paths import ROOT
 
 FOLDER = ROOT / "src/evenflow/verify"
-CHECKER = ("order.py", "contents.py", "graph.py", "check.py")
+CHECKER = ("order.py", "contents.py", "joint.py", "graph.py", "check.py")
 ALLOWED = {
     *("evenflow.verify", "evenflow.language", "evenflow.errors"),
     *("numpy", "msgspec", "re", "collections", "dataclasses", "itertools", "typing"),

@@ -6,7 +6,7 @@ import numpy as np
 
 from evenflow.language import _
 from evenflow.verify.certificate import Certificate, CertificateError, TreeOfCut
-from evenflow.verify.contents import BACKWARD, FORWARD, WEIGHT, Costs
+from evenflow.verify.contents import Costs, times_of
 from evenflow.verify.graph import FAR, ContentGraph, ContentGraphs
 from evenflow.verify.order import OrderOfWork, Table
 
@@ -51,15 +51,14 @@ class Checker:
         sizes += [max(kind[1:]) for own in self.certificate.types for kind in own.kinds]
         step = self.order.num_units * (self.costs.num_layers * max(times) + 2 * max(ends))
         step += len(self.order.places) * max([0, *self.certificate.messages_ns])
-        held = 8 * (self.order.num_units + 1) * (self.costs.num_layers + 2) * max(sizes)
+        held = 4 * max(map(len, self.order.orders)) * (self.costs.num_layers + 2) * max(sizes)
         limits = [rank.constant_bytes + (rank.limit_bytes or 0) for rank in self.certificate.ranks]
         return max(4 * denominator * max(step, self.claim.bound_ns), held, *limits) < FAR // 4 and denominator > 0
 
     def check_plan(self) -> None:
         """Check what is said of the plan."""
         claim, rows = self.claim, self.costs.of_plan(self.claim.layers)
-        forward, backward, weight = rows[:, [FORWARD, BACKWARD, WEIGHT]].T
-        makespan_ns = self.order.makespan_ns(np.stack((forward, backward, backward - weight, weight), axis=1))
+        makespan_ns = self.order.makespan_ns(times_of(rows))
         if makespan_ns != claim.makespan_ns:
             raise CertificateError(
                 _("claim: the plan takes {right:,} ns, not {wrong:,}", right=makespan_ns, wrong=claim.makespan_ns)
@@ -90,8 +89,7 @@ class Checker:
 
     def mixtures(self) -> list[PathMixture]:
         """Return the mixtures, with their paths checked; raises CertificateError."""
-        evidence, stages, result = self.certificate.evidence, self.graphs.stages, []
-        paths = []
+        evidence, stages, paths, result = self.certificate.evidence, self.graphs.stages, [], []
         for number, path in enumerate(evidence.paths):
             try:
                 counts, messages_ns = self.order.path(*path)

@@ -16,6 +16,12 @@ FROM, TO, FORWARD, WEIGHT, WAITING, PARAMETERS, BACKWARD, ACTIVATION, WORKING = 
 _FIXED = ("forward_ns", "weight_ns", "until_weight_bytes", "parameter_bytes")
 
 
+def times_of(rows: Table) -> Table:
+    """Return the times of F, B, I and W, [num_contents, 4]."""
+    forward, backward, weight = rows[:, [FORWARD, BACKWARD, WEIGHT]].T
+    return np.stack((forward, backward, backward - weight, weight), axis=1)
+
+
 class Contents(NamedTuple):
     """All that one stage may hold, by the place where it takes up the network, then by the span of its layers.
 
@@ -24,8 +30,6 @@ class Contents(NamedTuple):
 
     rows: Table
     """Shape [num_contents, 9]."""
-    of_place: Table
-    """First row of every place and the end of all, shape [num_places + 1]."""
     spans: Table
     """First row of every span and the end of all."""
     spans_of_place: Table
@@ -37,12 +41,7 @@ def contents_of(rows: Table, num_places: int) -> Contents:
     table = rows[np.lexsort((rows[:, BACKWARD], rows[:, TO], rows[:, FROM]))]
     starts = np.append(True, (table[1:, :2] != table[:-1, :2]).any(axis=1))[: len(table)]
     spans, places = np.flatnonzero(starts), np.arange(num_places + 1)
-    return Contents(
-        table,
-        np.searchsorted(table[:, FROM], places),
-        np.append(spans, len(table)),
-        np.searchsorted(table[spans, FROM], places),
-    )
+    return Contents(table, np.append(spans, len(table)), np.searchsorted(table[spans, FROM], places))
 
 
 class Costs:
@@ -60,25 +59,20 @@ class Costs:
             and all(block.weight_ns <= block.backward_ns for block in blocks)
         ):
             raise CertificateError(_("networks: layers, types and kinds do not go together"))
-        self._sums = []
-        for own in certificate.networks:
-            fixed = [[getattr(types[layer], name) for name in _FIXED] for layer in own.layers]
-            self._sums.append(np.cumsum([[0] * len(_FIXED), *fixed], axis=0))
+        self._networks = [certificate.networks[certificate.ranks[rank].network] for rank in order.ranks]
+        fixed = [[[getattr(types[layer], name) for name in _FIXED] for layer in own.layers] for own in self._networks]
+        self._sums = [np.cumsum([[0] * len(_FIXED), *own], axis=0) for own in fixed]
         self._best: dict[tuple[int, ...], list[Choice]] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], list[list[Choice]]] = {}
 
     def blocks(self, stage: int) -> list[BlockCosts]:
         """Return head or tail, where a stage has them."""
-        network = self.certificate.networks[self.network(stage)]
+        network = self._networks[stage]
         return [network.head] * (stage == 0) + [network.tail] * (stage == self.order.num_stages - 1)
-
-    def network(self, stage: int) -> int:
-        """Return which of the networks has the costs of a stage."""
-        return self.certificate.ranks[self.order.ranks[stage]].network
 
     def content(self, stage: int, first: int, end: int, choices: Sequence[Choice]) -> Table:
         """Return what a stage costs with the layers [first, end), a row for each choice of their kinds."""
-        sums, rows = self._sums[self.network(stage)], np.empty((len(choices), 9), dtype=np.int64)
+        sums, rows = self._sums[stage], np.empty((len(choices), 9), dtype=np.int64)
         rows[:, [FROM, TO]] = first, end
         rows[:, FORWARD:BACKWARD] = sums[end] - sums[first]
         rows[:, BACKWARD:] = choices
@@ -98,7 +92,7 @@ class Costs:
             has_kinds = len(counts) == len(self.certificate.kinds)
             if not (has_kinds and may and fewest <= len(kinds) <= most and end <= self.num_layers):
                 raise CertificateError(_("claim: stage {stage} may not have these layers", stage=stage))
-            own = self.certificate.networks[self.network(stage)].layers[first:end]
+            own = self._networks[stage].layers[first:end]
             costs = [self.certificate.types[layer].kinds[kind] for layer, kind in zip(own, kinds, strict=True)]
             backward, activation, working = zip((0, 0, 0), *costs, strict=True)
             rows.append(self.content(stage, first, end, [(sum(backward), sum(activation), max(working))]))
@@ -120,10 +114,7 @@ class Costs:
         A content goes if one with the same layers has no longer backward, and needs no more of either memory. A stage
         that is `turned` takes up the network at the end of its layers.
         """
-        types, (fewest, most) = (
-            self.certificate.networks[self.network(stage)].layers,
-            self.certificate.stage_layers[stage],
-        )
+        types, (fewest, most) = self._networks[stage].layers, self.certificate.stage_layers[stage]
         rows = [np.empty((0, 9), dtype=np.int64)]
         for first in range(self.num_layers + 1):
             for end in range(first + fewest, min(first + most, self.num_layers) + 1):

@@ -2,6 +2,9 @@
 
 A state says where both chunks are cut before a rank, an arc what the rank holds. The first chunk goes from 0 to the
 cut; the second one from there to the end, or from the end back to there. With one chunk the second one stays at 0.
+
+Other orders have one graph, whose states only *count* the layers of earlier ranks, each as a whole number by its work.
+All plans are among its paths, and so are some that take layers twice and leave others out, unless all layers are equal.
 """
 
 from dataclasses import dataclass
@@ -12,13 +15,18 @@ from numpy.typing import NDArray
 from evenflow.language import _
 from evenflow.verify import contents
 from evenflow.verify.certificate import Certificate, CertificateError
-from evenflow.verify.contents import ACTIVATION, BACKWARD, FORWARD, FROM, PARAMETERS, TO, WAITING, WEIGHT, WORKING
+from evenflow.verify.contents import ACTIVATION, BACKWARD, FORWARD, PARAMETERS, TO, WAITING, WORKING, times_of
+from evenflow.verify.joint import joint_contents
 from evenflow.verify.order import B, I, OrderOfWork, Table
 
 FAR = 2**61
 """Longer than any path."""
 _TOGETHER = 50
 """States whose arcs are made together."""
+_NONE = -1
+"""The second stage of ranks that have only one."""
+_PARTS = 8
+"""What the longest layer counts where states are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +40,9 @@ class ContentGraph:
     targets: Table
     """State behind the step of each arc, [num_arcs]."""
     durations: Table
-    """Times of F, B, I and W of the first chunk, then of the second, [num_arcs, 4 * num_chunks]."""
+    """Times of F, B, I and W of the first chunk, then of the next one, [num_arcs, 4 * num_chunks]."""
     states: tuple[Table, ...]
-    """Cuts of both chunks before each step and behind the last, [num_states, 2] each."""
+    """Cuts of both chunks before each step and behind the last, or a count and 0, [num_states, 2] each."""
 
     def step(self, number: int) -> slice:
         """Return the arcs of a step."""
@@ -92,33 +100,41 @@ class ContentGraphs:
 
     def __init__(self, certificate: Certificate, order: OrderOfWork, costs: contents.Costs, bound_ns: int) -> None:
         """Prepare them; raises CertificateError where plans are no paths."""
-        num_ranks, ranks = len(order.orders), order.ranks
-        self.ranks, rest = ranks[:num_ranks], ranks[num_ranks:]
-        if len({*self.ranks}) < num_ranks or rest not in ([], self.ranks, self.ranks[::-1]):
-            raise CertificateError(_("order: only one chunk, or two that pass the ranks in a row, are covered"))
-        self.turned, self.num_chunks, self.num_layers = rest not in ([], self.ranks), 1 + bool(rest), costs.num_layers
-        steps, last = range(num_ranks), order.num_stages - 1
-        self.stages = [[at, last - at if self.turned else at + num_ranks][: self.num_chunks] for at in steps]
+        self.ranks = list(dict.fromkeys(order.ranks))
+        self.stages = [[stage for stage, own in enumerate(order.ranks) if own == rank] for rank in self.ranks]
         """Stages of each step."""
+        first, rest = order.ranks[: len(self.ranks)], order.ranks[len(self.ranks) :]
+        self.num_chunks, self.num_layers = len(self.stages[0]), costs.num_layers
+        if len(self.ranks) < len(order.orders) or {*map(len, self.stages)} != {self.num_chunks}:
+            raise CertificateError(_("order: every rank must have as many stages"))
+        self.counted = first != self.ranks or rest not in ([], self.ranks, self.ranks[::-1])
+        """Whether states say how much of the network is on earlier ranks, and not where its chunks are cut."""
+        self.turned = not self.counted and rest not in ([], self.ranks)
         self._order, self._head, self._least = order, costs.blocks(0)[0], costs.least_ns()
         self._work = self._least[:, 2]
+        layers = np.diff(self._work)
+        self._shares = (_PARTS * layers // max(1, int(layers.max(initial=0)))).clip(1)
+        """What each layer counts where states are counted."""
+        counted = np.append(0, np.cumsum(self._shares))
         self.aim(bound_ns)
-        self._rooms, self._held, self._contents = [], [], []
+        self._rooms, self._held, self._contents, self._joint = [], [], [], []
         for at, rank in enumerate(self.ranks):
-            facts, live = certificate.ranks[rank], order.live(rank, self.stages[at])
+            facts, stages = certificate.ranks[rank], (self.stages[at] + [_NONE] * (self.num_chunks == 1))
             self._rooms.append(FAR if facts.limit_bytes is None else facts.limit_bytes - facts.constant_bytes)
+            live, most = order.live(rank, stages), int(self._rooms_ns[at][0])
             live = live[[not ((live >= row).all(axis=1) & (live > row).any(axis=1)).any() for row in live]]
-            own = [
-                costs.contents(stage, turned=self.turned and chunk == 1, most_ns=int(self._rooms_ns[at][0]))
-                for chunk, stage in enumerate(self.stages[at])
+            own = [costs.contents(stage, turned=self.turned and stage != at, most_ns=most) for stage in self.stages[at]]
+            own += [contents.contents_of(np.zeros((1, 9), dtype=np.int64), self.num_layers + 1)] * (
+                self.num_chunks == 1
+            )
+            held = [
+                live[:, chunk :: len(own)] @ of.rows[:, [ACTIVATION, WAITING]].T + of.rows[:, PARAMETERS]
+                for chunk, of in enumerate(own)
             ]
-            nothing = contents.contents_of(np.zeros((1, 9), dtype=np.int64), self.num_layers + 1)
-            self._contents.append([*own, nothing][:2])
-            own_live = [live[:, chunk :: self.num_chunks] for chunk in range(self.num_chunks)]
-            held = [of.rows[:, [ACTIVATION, WAITING]] @ of_chunk.T for of, of_chunk in zip(own, own_live, strict=True)]
-            static = [of.rows[:, PARAMETERS, np.newaxis] for of in own]
-            self._held.append([(one + two).T for one, two in zip(held, static, strict=True)])
-            self._held[-1] += [np.zeros((len(live), 1), dtype=np.int64)] * (2 - self.num_chunks)
+            self._contents.append(own)
+            self._held.append(held)
+            if self.counted:
+                self._joint.append(joint_contents(own, held, counted, most_ns=most, room=self._rooms[at]))
 
     def aim(self, bound_ns: int) -> None:
         """Look at plans that take less than a bound, which is at most the one that the graphs were prepared for."""
@@ -127,8 +143,9 @@ class ContentGraphs:
             # A path: the forwards before a rank's first action, all of its own, and the gradients after its last. Both
             # are of its first chunk, whose forward comes first for every microbatch, and whose gradient comes last.
             goes_back = order.orders[rank][-1][1] in (B, I)
-            ramp = (head.forward_ns + goes_back * (head.backward_ns - head.weight_ns)) * (at > 0)
-            ramps = ramp + (1 + goes_back) * sum(order.messages_ns[:at]) + least[:, 0] + goes_back * least[:, 1]
+            before = self.stages[at][0]
+            ramp = (head.forward_ns + goes_back * (head.backward_ns - head.weight_ns)) * (before > 0)
+            ramps = ramp + (1 + goes_back) * sum(order.messages_ns[:before]) + least[:, 0] + goes_back * least[:, 1]
             rooms_ns.append(np.maximum((bound_ns - 1 - ramps) // order.num_units, -1))
         self._rooms_ns, ends = rooms_ns, np.cumsum([0, *(room[0] for room in rooms_ns)])
         """Most time of each step for a microbatch, by the place where the first chunk is taken up."""
@@ -138,18 +155,20 @@ class ContentGraphs:
     @property
     def middles(self) -> range:
         """The places where the first chunk may end."""
-        return range(self.num_layers + 1) if self.num_chunks == 2 else range(self.num_layers, self.num_layers + 1)
+        has_cut = self.num_chunks == 2 and not self.counted
+        return range(0 if has_cut else self.num_layers, self.num_layers + 1)
 
     def graph(self, middle: int) -> ContentGraph:
         """Return the graph of the plans whose first chunk ends at `middle`."""
         last, states, steps = self.num_layers, [], []
-        ends = ((0, middle), (middle, last)) if self.num_chunks == 2 else ((0, 0), (last, 0))
+        ends = ((0, middle), (middle, last)) if len(self.middles) > 1 else ((0, 0), (last, 0))
+        ends = ((0, 0), (int(self._shares.sum()), 0)) if self.counted else ends
         first, final = ((0, last), (middle, middle)) if self.turned else ends
+        arcs = self._counted_arcs if self.counted else self._arcs
         states.append(np.array([first]))
         for number in range(len(self.ranks)):
-            blocks = [
-                self._arcs(number, middle, states[-1], begin) for begin in range(0, len(states[-1]) or 1, _TOGETHER)
-            ]
+            begins = range(0, len(states[-1]) or 1, _TOGETHER)
+            blocks = [arcs(number, middle, states[-1], begin) for begin in begins]
             sources, places, durations = map(np.concatenate, zip(*blocks, strict=True))
             if number == len(self.ranks) - 1:
                 ends_well = (places == final).all(axis=1)
@@ -169,50 +188,43 @@ class ContentGraphs:
         stays if no faster one of the first chunk is joined by one as fast.
         """
         first, second = self._contents[number]
+        loads = [of.rows[:, FORWARD] + of.rows[:, BACKWARD] for of in (first, second)]
         at, beside = states[begin : begin + _TOGETHER].T
         seconds = second.spans_of_place[beside + 1] - second.spans_of_place[beside]
         origin, index = _spread((first.spans_of_place[at + 1] - first.spans_of_place[at]) * seconds)
         own_span = first.spans_of_place[at][origin] + index // seconds[origin]
         span = second.spans_of_place[beside][origin] + index % seconds[origin]
-        fast, fast_beside = first.rows[first.spans[own_span]], second.rows[second.spans[span]]
-        places = np.stack((fast[:, TO], fast_beside[:, TO]), axis=1)
-        done = self._work[places[:, 0]]
-        if self.num_chunks == 2:
-            chunk = self._work[places[:, 1]]
-            done = done + (self._work[-1] - chunk if self.turned else chunk - self._work[middle])
-        load = (fast + fast_beside)[:, [FORWARD, BACKWARD]].sum(axis=1)
+        row, joined, room = first.spans[own_span], second.spans[span], self._rooms_ns[number][at[origin]]
+        places = np.stack((first.rows[row, TO], second.rows[joined, TO]), axis=1)
+        beside_work = self._work[places[:, 1]] - self._work[-1 if self.turned else middle]
+        done = self._work[places[:, 0]] + (-1 if self.turned else self.num_chunks - 1) * beside_work
         may = (places[:, 0] <= middle) & ((places[:, 1] >= middle) | (not self.turned))
         may &= (done >= self._done[number + 1, 0]) & (done <= self._done[number + 1, 1])
-        may &= load <= self._rooms_ns[number][fast[:, FROM]]
-        origin, own_span, span, places = (own[may] for own in (origin, own_span, span, places))
-        which, index = _spread(first.spans[own_span + 1] - first.spans[own_span])
-        row, span = first.spans[own_span][which] + index, span[which]
-        load = (first.rows[row] + second.rows[second.spans[span]])[:, [FORWARD, BACKWARD]].sum(axis=1)
-        may = load <= self._rooms_ns[number][first.rows[row, FROM]]
-        row, span, which = row[may], span[may], which[may]
-        joined = self._joined(number, row, span)
-        load = (first.rows[row] + second.rows[joined])[:, [FORWARD, BACKWARD]].sum(axis=1)
-        may = (joined >= 0) & (load <= self._rooms_ns[number][first.rows[row, FROM]])
-        row, span, joined, which = (own[may] for own in (row, span, joined, which))
+        may &= loads[0][row] + loads[1][joined] <= room
+        origin, own_span, span, places, room = (own[may] for own in (origin, own_span, span, places, room))
+        seconds = np.diff(second.spans)[span]
+        which, index = _spread(np.diff(first.spans)[own_span] * seconds)
+        row = first.spans[own_span][which] + index // seconds[which]
+        joined = second.spans[span][which] + index % seconds[which]
+        may = loads[0][row] + loads[1][joined] <= room[which]
+        row, joined, which = row[may], joined[may], which[may]
+        held, held_beside = self._held[number]
+        working = np.maximum(first.rows[row, WORKING], second.rows[joined, WORKING])
+        may = (held[:, row] + held_beside[:, joined]).max(axis=0) + working <= self._rooms[number]
+        row, joined, which = row[may], joined[may], which[may]
         may = _undominated(which, joined)
         row, joined, which = row[may], joined[may], which[may]
-        columns = []
-        for rows in (first.rows[row], second.rows[joined])[: self.num_chunks]:
-            columns += [rows[:, FORWARD], rows[:, BACKWARD], rows[:, BACKWARD] - rows[:, WEIGHT], rows[:, WEIGHT]]
-        return begin + origin[which], places[which], np.stack(columns, axis=1)
+        durations = np.hstack((times_of(first.rows[row]), times_of(second.rows[joined]))[: self.num_chunks])
+        return begin + origin[which], places[which], durations
 
-    def _joined(self, number: int, row: Table, span: Table) -> Table:
-        """Return the row of the fastest content of a span of the second chunk that fits beside each row; -1: none."""
-        first, second = self._contents[number]
-        own, beside = self._held[number]
-        joined, left, tried = np.full(len(row), -1), np.arange(len(row)), second.spans[span]
-        while len(left):
-            working = np.maximum(first.rows[row[left], WORKING], second.rows[tried, WORKING])
-            fits = (own[:, row[left]] + beside[:, tried]).max(axis=0) + working <= self._rooms[number]
-            joined[left[fits]] = tried[fits]
-            goes_on = ~fits & (tried + 1 < second.spans[span[left] + 1])
-            left, tried = left[goes_on], tried[goes_on] + 1
-        return joined
+    def _counted_arcs(self, number: int, _middle: int, states: Table, begin: int) -> tuple[Table, Table, Table]:
+        """Return the same as `_arcs` where states are counted: all that a rank may hold may follow each."""
+        counts, durations = self._joint[number]
+        behind = (states[begin : begin + _TOGETHER, :1] + counts).ravel()
+        layers, (least, most) = np.diff(self._work), self._done[number + 1]
+        may = (behind * (-(-layers // self._shares)).max() >= least) & (behind * (layers // self._shares).min() <= most)
+        source, index = np.divmod(np.flatnonzero(may), len(counts))
+        return begin + source, behind[may, np.newaxis] * (1, 0), durations[index]
 
 
 def _spread(counts: Table) -> tuple[Table, Table]:

@@ -1,7 +1,7 @@
 """An order of work as a graph of actions: whether it is complete, how long it takes, and its paths."""
 
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,10 @@ class OrderOfWork:
         within = [first == second for first, second in pairwise(self.ranks)]
         if len(within) != len(self.messages_ns) or any(map(int.__and__, within, map(bool, self.messages_ns))):
             raise CertificateError(_("messages_ns: there must be one between stages, and none within a rank"))
-        for stage in range(self.num_stages):
-            for unit in range(self.num_units):
-                if [op for op in (F, B, I, W) if (stage, op, unit) in self.places] not in ([F, B], [F, I, W]):
-                    raise CertificateError(
-                        _("order: stage {stage} of microbatch {unit} must run once", stage=stage, unit=unit)
-                    )
+        for stage, unit in product(range(self.num_stages), range(self.num_units)):
+            if [op for op in (F, B, I, W) if (stage, op, unit) in self.places] not in ([F, B], [F, I, W]):
+                message = _("order: stage {stage} of microbatch {unit} must run once", stage=stage, unit=unit)
+                raise CertificateError(message)
         if sum(map(len, self.orders)) != len(self.places):
             raise CertificateError(_("order: an action is there twice"))
         self.makespan_ns(np.zeros((self.num_stages, 4), dtype=np.int64))

@@ -67,7 +67,7 @@ def test_what_is_no_certificate_is_bad_input(folder, evenflow):
         (("--schedule", "best"), "must come with one schedule"),
         (("--schedule", "search"), "must come with one schedule"),
         (("--target", "megatron"), "must come with one schedule"),
-        (("--chunks", 3, "--ranks", 1), "must not be given for more than two chunks"),
+        (("--p2p-bandwidth", "1GBps", "--boundary", "64MB", "--p2p-exclusive"), "must not be given where messages depend"),
         (("--gpipe",), "must not be given for layers that are computed again in segments"),
     ],
 )

@@ -13,8 +13,19 @@ from tests.solve.test_unequal_ranks import unequal
 @st.composite
 def graph_cases(draw: st.DrawFn, *, most_chunks: int = 2) -> tuple[Case, int | None, int]:
     """A case under cell rules, on unequal ranks or neither, its limit in bytes, and the step of its best plan in ns."""
-    case = draw(draw(st.sampled_from([cases, ruled, unequal]))())
+    case = draw(small_cases())
     assume(case.sizes.num_chunks <= most_chunks and has_cut_graphs(case.problem()))
+    return draw(with_limits(case))
+
+
+def small_cases() -> st.SearchStrategy[Case]:
+    """Cases under cell rules, on unequal ranks or neither."""
+    return st.sampled_from([cases, ruled, unequal]).flatmap(lambda own: own())
+
+
+@st.composite
+def with_limits(draw: st.DrawFn, case: Case) -> tuple[Case, int | None, int]:
+    """The case, a limit in bytes for it, and the step of its best plan in ns."""
     plans = every_plan(case)
     limit = draw(st.sampled_from([None, *plans.limits()]))
     best = plans.best_ns(limit)

@@ -1,12 +1,12 @@
 """A problem and a plan in the words of a certificate, without any evidence yet."""
 
+from collections import Counter
 from itertools import pairwise
 
 from evenflow.language import _
 from evenflow.model import EndBlock, Network
 from evenflow.schedule import format_schedule
 from evenflow.simulate import Integers
-from evenflow.solve.cuts.cut_graph import has_cut_graphs
 from evenflow.solve.problem import Problem
 from evenflow.verify import (
     FORMAT,
@@ -29,8 +29,8 @@ def not_covered(problem: Problem) -> str:
         (problem.schedule.has_pairs, _("must not be given for forwards beside backwards")),
         (problem.schedule.is_forward_only, _("must not be given for forwards alone")),
         (
-            not has_cut_graphs(problem),
-            _("must not be given for more than two chunks, or chunks that leave a row of ranks"),
+            len({*Counter(problem.schedule.stage_ranks).values()}) > 1,
+            _("must not be given where ranks have different numbers of cells"),
         ),
         (problem.messages_depend, _("must not be given where messages depend on the cut, or wait for each other")),
         (bool(problem.sums.segments), _("must not be given for layers that are computed again in segments")),

@@ -34,6 +34,10 @@ class GameEnd(NamedTuple):
 
     shares: Shares
     """The mixture that bounds best."""
+    plans: Integers
+    """Times of the plans against it, [num_plans, num_steps, 4 * num_chunks]."""
+    plan_shares: Counts
+    """Their shares, [num_plans]."""
     refuted: bool = False
     """Whether all plans exceed the target under it."""
     within: bool = False
@@ -100,7 +104,9 @@ def play(
     def ended(own: Counts, *, refuted: bool = False, within: bool = False) -> GameEnd:
         mixed = {numbers[place]: float(own[place]) for place in np.flatnonzero(own[: len(numbers)])}
         near = [numbers[place] for place in np.flatnonzero(path_regrets[: len(numbers)])]
-        return GameEnd(mixed, refuted, within, near)
+        used = np.flatnonzero(plan_shares)
+        against = plans[used].reshape(len(used), len(graph.states) - 1, graph.durations.shape[1])
+        return GameEnd(mixed, against, plan_shares[used], refuted, within, near)
 
     for turn in range(most_turns):
         spend(_TURN_SECONDS + len(graph.sources) * _ARC_SECONDS)

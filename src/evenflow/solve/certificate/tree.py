@@ -1,9 +1,12 @@
 """The tree that refutes one target: mixtures of paths, and splits of the plans that each leaves."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evenflow.schedule import NUM_OPS
 from evenflow.solve.certificate.game import GameEnd, Shares, Sweeper, play
 from evenflow.solve.certificate.path_book import Counts, PathBook
 from evenflow.verify import Checker, ContentGraph, TreeOfCut
@@ -151,7 +154,7 @@ class TreeSearch:
             graph, at = self._probed(graph, played, at)
             if not len(graph.sources):
                 continue
-            split = self._split(graph)
+            split = self._split_of_game(graph, played) or self._split(graph)
             if split is None:
                 self._refute_equal(graph, self._nodes[at][0])
                 continue
@@ -192,6 +195,22 @@ class TreeSearch:
                     self._nodes += [(drops, None), (further, None)]
         return graph, at
 
+    def _split_of_game(self, graph: ContentGraph, game: GameEnd) -> Split | None:
+        """Return the time of a rank in which the plans against a mixture differ most, as it weighs; None: in none."""
+        shares = game.plan_shares / max(game.plan_shares.sum(), 1e-300)
+        weights = np.array(list(game.shares.values())) @ self._book.counts(list(game.shares))
+        most, split = 0.0, None
+        for step, own in enumerate(weights[:-1].reshape(len(graph.states) - 1, -1)):
+            times = graph.durations[graph.step(step)]
+            for summed in _sums_of_times(times.shape[1]):
+                against = game.plans[:, step] @ summed
+                mean = float(shares @ against)
+                spread = float(shares @ np.abs(against - mean) * (own @ summed) / summed.sum())
+                low = times @ summed <= mean
+                if spread > most and low.any() and not low.all():
+                    most, split = spread, ("time", step, [*summed.tolist(), int(mean)])
+        return split
+
     def _split(self, graph: ContentGraph) -> Split | None:
         """Return where to split: at the cuts behind the widest step, else by a time; None where all plans are equal."""
         steps = _widest_first(graph)
@@ -210,6 +229,17 @@ class TreeSearch:
                     weights = [int(slot == other) for other in range(num_slots)]
                     return ("time", step, [*weights, int(own[(len(own) - 1) // 2])])
         return None
+
+
+def _sums_of_times(num_times: int) -> list[NDArray[np.int64]]:
+    """Return which times of a rank are added up to split by: F, B, or both, of one chunk or of all, [num_times]."""
+    chunks = [range(0, num_times, NUM_OPS), *([first] for first in range(0, num_times, NUM_OPS))]
+    sums = []
+    for own, ops in product(chunks, ((0,), (1,), (0, 1))):
+        summed = np.zeros(num_times, dtype=np.int64)
+        summed[[first + op for first in own for op in ops]] = 1
+        sums.append(summed)
+    return sums
 
 
 def _widest_first(graph: ContentGraph) -> list[int]:
