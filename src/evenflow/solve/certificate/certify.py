@@ -19,6 +19,8 @@ _DENOMINATOR = 2**20
 """Parts that shares are rounded to, where sums of so many stay exact."""
 _FIRST_MARGIN, _LEAST_MARGIN, _LARGEST_MARGIN = 0.08, 0.002, 0.5
 """Distance below the plan, as a share of it, of the first target; below which all are as hard; of the last one."""
+_CLOSER = 4
+"""How many times as close the next target is after one that was refuted, while none has failed; then the tolerance."""
 _STEP = 2.5
 """How many times as far the next target is after one that was not refuted, while none has been."""
 _CLOSE = 1.3
@@ -38,8 +40,9 @@ def certify(
     """Return a certificate of the plan with these counts [num_cells, num_kinds]; None where the time is too short.
 
     Targets below the plan are refuted one after the other, each in a share of the time that is left: first one far
-    below, then one as close as the solver's tolerance, then others in between. It ends early when `keep_going` says no,
-    and `report` gets each new bound. What is returned has been checked, which takes time beyond the `seconds`.
+    below, then closer ones as long as they are refuted, down to the solver's tolerance, then others in between. It ends
+    early when `keep_going` says no, and `report` gets each new bound. What is returned has been checked, which takes
+    time beyond the `seconds`.
     """
     claim = described(problem, counts)
     makespan_ns, end_s = claim.claim.makespan_ns, now_s() + seconds
@@ -61,7 +64,8 @@ def certify(
             continue
         refuted, best = margin, _with(claim, bound_ns, _evidence(mixtures, trees))
         report(bound_ns)
-        margin = math.sqrt(refuted * failed) if failed else closest
+        nearer = margin / _CLOSER if margin > _CLOSER * _LEAST_MARGIN else closest
+        margin = math.sqrt(refuted * failed) if failed else nearer
         if refuted == closest or refuted <= _CLOSE * failed:
             break
     if best is not None:
