@@ -21,6 +21,7 @@ from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
 from evenflow.tune.coarse import MACHINE_CODE, coarse, recomputing_what_it_must
 from evenflow.tune.inner import InnerProblem
 from evenflow.tune.question import TuningQuestion
+from evenflow.tune.recipes import recipes_for
 from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
 from evenflow.tune.rows.split import Split
 from evenflow.tune.rows.split_bound import floor_ns, least_work_ns, same_work, split_ns
@@ -132,6 +133,8 @@ class _Search:
         self.inner: dict[Hashable, InnerProblem] = {}
         self.best: dict[Hashable, Candidate] = {}
         """The best configuration of each split."""
+        self.recipes: list[Candidate] = []
+        """Configurations as vendors publish them."""
         self.is_interrupted = False
 
     def run(self) -> Tuned:
@@ -151,6 +154,7 @@ class _Search:
             self._first_rows(waiting)
             self._wait_for_machine_code(self.time_limit_s)
             self._plan_again()
+            self._plan_recipes(waiting)
             self._coarse(waiting)
             self._first_rows(waiting)  # some plan is better than none, also when the time is over
             self._exact()
@@ -260,6 +264,20 @@ class _Search:
             if self._is_over(self.time_limit_s):
                 return
             self._first_plan(candidate)
+            self._tell()
+
+    def _plan_recipes(self, waiting: list[_Waiting]) -> None:
+        """Give first plans to what vendors publish for the model, whatever its turn: experts chose it."""
+        recipes = recipes_for(self.question)
+        for row in list(self.unmade):
+            if any(recipe.has_split(row.split.first) for recipe in recipes):
+                waiting += self._make(row)
+        self.recipes = [one for one in self.made if any(recipe.is_of(one.training) for recipe in recipes)]
+        for candidate in self.recipes:
+            if self._is_over(self.time_limit_s):
+                return
+            if candidate not in self.planned and isfinite(self.bounds.step_ns(candidate.training)):
+                self._first_plan(candidate)
             self._tell()
 
     def _coarse(self, waiting: list[_Waiting]) -> None:
@@ -390,13 +408,14 @@ class _Search:
         return True
 
     def _exact(self) -> None:
-        """Solve the rows of the ranking, then whatever may still be better than the best."""
+        """Solve the first row, what vendors publish, the other rows, then whatever may be better than the best."""
         solved: set[Candidate] = set()
         waiting: list[_Waiting] = [(job.lower_bound_ns, _ONE, number, job) for number, job in enumerate(self.made)]
         waiting += [(row.lower_bound_ns, _ROW, number, row) for row, number in self.unmade.items()]
         heapify(waiting)
         while not self._is_over(self.time_limit_s):
-            rows = [job for job in self._rows()[: self.rows] if job not in solved]
+            rows, recipes = self._rows()[: self.rows], [job for job in self.recipes if job.found is not None]
+            rows = [job for job in (*rows[:1], *recipes, *rows[1:]) if job not in solved]
             if rows:
                 solved.add(rows[0])
                 self._turn(rows[0], rows[0].step_ns)

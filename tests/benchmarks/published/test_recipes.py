@@ -1,11 +1,37 @@
 """Recipes: their rows, and the table of a choice beside one of them."""
 
+from pathlib import Path
+
 import pytest
 from benchmarks.published.recipes import RECIPES, Recipe, compare
 
 from benchmarks.published import recipes
 from evenflow.predict.limits.checks import check_training
 from evenflow.profiles.measured.as_training import training_of
+from evenflow.profiles.measured.reading import read_runs
+from evenflow.tune import recipes as published_recipes
+from evenflow.tune.recipes import VendorRecipe
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_tune_shows_the_same_recipes(recipe: Recipe) -> None:
+    training, topology = training_of(recipe.run)
+    name = topology.accelerator.name
+    published = [one for one in published_recipes.RECIPES if one.is_for(training.model, name)]
+    assert any(one.is_of(training) for one in published)
+
+
+@pytest.mark.parametrize("own", published_recipes.RECIPES)
+def test_every_recipe_of_the_bridge_is_a_published_run(own: VendorRecipe) -> None:
+    if own.source != "Megatron-Bridge":
+        return
+    runs = read_runs(Path(recipes.__file__).parent / "data" / "megatron_bridge.csv")
+    sizes = own.hidden, own.layers, own.accelerator
+    split = own.tensor, own.context, own.expert, own.pipeline, own.chunks, own.microbatch
+    assert any(
+        sizes == (run.hidden, run.layers, run.hardware) and split == (run.tp, run.cp, run.ep, run.pp, run.vpp, run.mbs)
+        for run in runs
+    )
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

@@ -67,7 +67,10 @@ def test_what_is_no_certificate_is_bad_input(folder, evenflow):
         (("--schedule", "best"), "must come with one schedule"),
         (("--schedule", "search"), "must come with one schedule"),
         (("--target", "megatron"), "must come with one schedule"),
-        (("--p2p-bandwidth", "1GBps", "--boundary", "64MB", "--p2p-exclusive"), "must not be given where messages depend"),
+        (
+            ("--p2p-bandwidth", "1GBps", "--boundary", "64MB", "--p2p-exclusive"),
+            "must not be given where messages depend",
+        ),
         (("--gpipe",), "must not be given for layers that are computed again in segments"),
     ],
 )

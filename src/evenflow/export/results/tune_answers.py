@@ -6,9 +6,13 @@ from evenflow.tune.answers.infeasible import Needed
 from evenflow.tune.answers.neighbours import Neighbour
 from evenflow.tune.answers.standing import Standing
 from evenflow.tune.answers.two_level import TwoLevel, TwoLevelStep
+from evenflow.tune.answers.vendor import PublishedStanding
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate
 from evenflow.units import megabytes, milliseconds
+
+_STATED = (Axis.TENSOR, Axis.CONTEXT, Axis.EXPERT, Axis.PIPELINE, Axis.CHUNKS, Axis.DATA, Axis.MICROBATCH)
+"""What a published recipe states."""
 
 
 def difference_fields(difference: Difference) -> dict[str, object]:
@@ -49,6 +53,20 @@ def standing_fields(first: Candidate | None, yours: Standing) -> dict[str, objec
         "outside": None if yours.outside is None else english(yours.outside.sentence),
         "improved_step_ms": None if improved is None else improved.step_ns / 1e6,
         **({} if first is None else {"explained": difference_fields(difference(first, candidate))}),
+    }
+
+
+def published_fields(first: Candidate | None, standing: PublishedStanding) -> dict[str, object]:
+    """Return a published recipe, with the best plan known of its degrees."""
+    recipe, candidate, training = standing.recipe, standing.candidate, standing.training
+    return {
+        "vendor": recipe.vendor,
+        "model": recipe.model,
+        "source": recipe.source,
+        "values": {str(axis): value_of(training, axis) for axis in _STATED},
+        "step_ms": None if candidate is None else candidate.step_ns / 1e6,
+        "more_share": None if candidate is None or first is None else candidate.step_ns / first.step_ns - 1,
+        "outside": None if standing.outside is None else english(standing.outside.sentence),
     }
 
 

@@ -11,6 +11,7 @@ from evenflow.cli.text.tune.explain_text import explain_text
 from evenflow.cli.text.tune.neighbours_text import neighbours_text
 from evenflow.cli.text.tune.standing_text import standing_text
 from evenflow.cli.text.tune.two_level_text import two_level_text
+from evenflow.cli.text.tune.vendor_text import vendor_text
 from evenflow.cli.verbs.tune.after_options import AfterOptions
 from evenflow.cli.verbs.tune.fronts import Fronts
 from evenflow.cli.verbs.tune.refiner import refiner_named
@@ -18,6 +19,7 @@ from evenflow.export.results.tune_answers import (
     difference_fields,
     needed_fields,
     neighbour_fields,
+    published_fields,
     standing_fields,
     two_level_fields,
 )
@@ -33,6 +35,7 @@ from evenflow.tune.answers.neighbours import Neighbour, neighbours
 from evenflow.tune.answers.overtaking import overtaken
 from evenflow.tune.answers.standing import Standing, standing
 from evenflow.tune.answers.two_level import TwoLevel
+from evenflow.tune.answers.vendor import PublishedStanding, published_standings
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied
 from evenflow.tune.preference import simplest_first
@@ -72,7 +75,9 @@ class Answers:
     """What the user runs."""
 
     def text(self) -> Iterator[str]:
-        """Yield a paragraph for each answer."""
+        """Yield a paragraph for each answer, and for what vendors publish."""
+        if self._published:
+            yield vendor_text(self.tuned.best, self._published)
         if self.standing is not None:
             yield standing_text(self.tuned.best, self.standing, file=str(self.asked.baseline_file))
         number, ranked = self.asked.explain, self.tuned.ranked
@@ -99,15 +104,16 @@ class Answers:
             yield two_level_text(self._two_level, one, command=self.free_command)
 
     def fields(self) -> dict[str, object]:
-        """Return the fields of the answers."""
-        found: dict[str, object] = {}
+        """Return the fields of the answers, and of what vendors publish."""
+        best, found = self.tuned.best, dict[str, object]()
+        if self._published:
+            found["published"] = [published_fields(best, one) for one in self._published]
         if self.needed is not None:
             found["needed"] = needed_fields(self.needed)
         if self.standing is not None:
             found["baseline"] = standing_fields(self.tuned.best, self.standing)
         if self._explained is not None:
             found["explained"] = {"rank": self.asked.explain, **difference_fields(self._explained)}
-        best = self.tuned.best
         if self.asked.neighbours and best is not None:
             found["neighbours"] = [neighbour_fields(best, one) for one in self._neighbours]
         if self.asked.pareto and best is not None:
@@ -148,6 +154,11 @@ class Answers:
             return None
         with shown_step(_("ranking what you run")):
             return standing(self.tuned, self.yours.training, self.yours.plan, self._share("baseline"))
+
+    @cached_property
+    def _published(self) -> tuple[PublishedStanding, ...]:
+        """What vendors publish for the model on these devices."""
+        return tuple(published_standings(self.tuned))
 
     @cached_property
     def _fronts(self) -> Fronts:

@@ -1,0 +1,49 @@
+"""What vendors publish for a model, beside the first row of a ranking, as text."""
+
+from collections.abc import Iterable, Iterator
+
+from evenflow.cli.text.display_width import text_width, wrapped
+from evenflow.cli.text.tune.explain_text import ms
+from evenflow.language import _
+from evenflow.tune.answers.vendor import PublishedStanding
+from evenflow.tune.candidate import Candidate
+from evenflow.tune.error import uncertain_ns
+from evenflow.tune.wording import split_words
+
+
+def vendor_text(first: Candidate | None, standings: Iterable[PublishedStanding]) -> str:
+    """Return a sentence for each published recipe: how much longer its step is than that of the first row."""
+    sentences = [sentence for one in standings for sentence in _sentences(first, one)]
+    return "\n".join(line for sentence in sentences for line in wrapped(sentence, text_width()))
+
+
+def _sentences(first: Candidate | None, standing: PublishedStanding) -> Iterator[str]:
+    recipe, candidate = standing.recipe, standing.candidate
+    name = _(
+        "{vendor}'s recipe for {model} ({split}, microbatch {microbatch})",
+        vendor=recipe.vendor,
+        model=recipe.model,
+        split=split_words(standing.training),
+        microbatch=recipe.microbatch,
+    )
+    if standing.outside is not None:
+        yield _("{name} is not in the space: {reason}", name=name, reason=standing.outside.sentence)
+    elif candidate is None or first is None:
+        yield _("{name}: no plan was found that fits in memory", name=name)
+    elif candidate.split == first.split and candidate.step_ns <= first.step_ns:
+        yield _("{name} is #1", name=name)
+    else:
+        more = candidate.step_ns / first.step_ns - 1
+        values = {"name": name, "step": ms(candidate.step_ns), "share": f"{100 * abs(more):.1f}"}
+        assert first.prediction is not None
+        if more < 0:
+            yield _(
+                "{name} takes {step} ms with the best layers for it, {share} % less than #1, which is simpler", **values
+            )
+        elif candidate.step_ns - first.step_ns <= uncertain_ns(first.prediction):
+            yield _(
+                "{name} takes {step} ms with the best layers for it, {share} % more than #1: not told apart",
+                **values,
+            )
+        else:
+            yield _("{name} takes {step} ms with the best layers for it, {share} % more than #1", **values)
