@@ -19,6 +19,7 @@ from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.space import space_of
 from tests.predict.trainings import DEVICE, LLAMA
+from tests.tune.questions import device_of
 from tests.tune.rankings import QUESTION, ranking
 
 ASKED = {"devices": 4, "global_batch": 8, "sequence": 1024}
@@ -171,7 +172,7 @@ def test_bounds_know_what_may_not_be_computed_again_beside_pairs():
     plain = replace(paired, schedule="interleaved")
     fitting = []
     for number in range(24, 56):
-        bounds = StepBounds(pricing=Pricing(question=replace(question, memory_limit_bytes=number * 2**25)))
+        bounds = StepBounds(pricing=Pricing(question=replace(question, memory_limit_bytes=device_of(number / 32))))
         fitting.append((isfinite(bounds.step_ns(plain)), isfinite(bounds.step_ns(paired))))
     assert (True, False) in fitting
     assert (True, True) in fitting
