@@ -23,7 +23,7 @@ from evenflow.tune.inner import InnerProblem
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.recipes import recipes_for
 from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
-from evenflow.tune.rows.split import Split
+from evenflow.tune.rows.split import Split, is_near
 from evenflow.tune.rows.split_bound import floor_ns, least_work_ns, same_work, split_ns
 from evenflow.tune.space import space_of
 from evenflow.tune.tuned import Tuned
@@ -283,8 +283,10 @@ class _Search:
     def _coarse(self, waiting: list[_Waiting]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
         heapify(waiting)
-        rows = sorted(waiting, reverse=True)
+        rows = [job for *_rest, job in sorted(waiting, reverse=True) if isinstance(job, SplitRow)]
         """Rows that no plan is made of yet, the most promising last."""
+        near, best_split = list[SplitRow](), None
+        """Those of them that are one step away from the best row."""
         ready: list[_Waiting] = []
         spent = self._spent_s
         limit, late = (spent + share * (self.time_limit_s - spent) for share in (_COARSE_SHARE, _FEW_SHARE))
@@ -295,10 +297,14 @@ class _Search:
                 return
             if planning_s < _PLANNING_SHARE * (self._spent_s - spent) and (rows or ready):
                 num_planned += 1
+                best = min(self.best.values(), key=lambda candidate: candidate.step_ns, default=None)
+                if best is not None and best.split != best_split:
+                    best_split = best.split
+                    near = [row for row in rows if row in self.unmade and is_near(row.split.first, best.training)]
                 if ready and (num_planned % 2 or not rows):
                     self._plan_ready(ready)
                 else:
-                    for entry in self._explored(rows):
+                    for entry in self._explored((near or rows).pop()):
                         heappush(waiting, entry)
                 planning_s += now_s() - began
             else:
@@ -315,13 +321,12 @@ class _Search:
         if job not in self.planned and job.lower_bound_ns < min(self._row_ns(job), self._last_ns):
             self._first_plan(job)
 
-    def _explored(self, rows: list[_Waiting]) -> Iterator[_Waiting]:
-        """Make a first plan of one configuration of the most promising row, whatever its turn; yield what then waits.
+    def _explored(self, row: SplitRow) -> Iterator[_Waiting]:
+        """Make a first plan of one configuration of a row, whatever its turn; yield what then waits.
 
         Bounds of rows are close in a large space: whoever waits for the turn of a plan has none when the time is over.
         """
-        row = rows.pop()[-1]
-        if not isinstance(row, SplitRow) or row not in self.unmade:
+        if row not in self.unmade:
             return
         if not row.is_priced:
             self._price(row)

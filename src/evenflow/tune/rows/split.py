@@ -65,6 +65,16 @@ def split_of(
     return Split(first=first, shardings=kept, orders=orders, offloads=offloads)
 
 
+def is_near(first: Training, other: Training) -> bool:
+    """Return whether two splits are one step apart: of degrees and microbatch one or two differ, by a factor of two."""
+    pairs = [
+        (getattr(first.degrees, name), getattr(other.degrees, name))
+        for name in ("tensor", "context", "expert", "pipeline", "data")
+    ]
+    ratios = [max(pair) / min(pair) for pair in (*pairs, (first.microbatch, other.microbatch)) if pair[0] != pair[1]]
+    return 1 <= len(ratios) <= 2 and max(ratios) <= 2
+
+
 def dealt(layers: int, pipeline: int, chunks: int) -> tuple[tuple[int, ...], ...]:
     """Return the layers of every cell [chunk][rank] as evenly as they can be dealt."""
     cells = pipeline * chunks
