@@ -36,7 +36,7 @@ def margin(confidence: float | None) -> float:
     """Return the ratio within which measured memory is of what is predicted, with this probability; None: 1."""
     if confidence is None:
         return 1.0
-    deviates, logs = _deviates()[1], _deviates()[0]
+    logs, deviates = _deviates()
     return exp(_interpolated(_NORMAL.inv_cdf(confidence), deviates, logs))
 
 

@@ -276,8 +276,10 @@ class _Search:
         for candidate in self.recipes:
             if self._is_over(self.time_limit_s):
                 return
-            if candidate not in self.planned and isfinite(self.bounds.step_ns(candidate.training)):
-                self._first_plan(candidate)
+            if candidate not in self.planned:
+                self._raise(candidate, self.bounds.step_ns(candidate.training))
+                if isfinite(candidate.lower_bound_ns):
+                    self._first_plan(candidate)
             self._tell()
 
     def _coarse(self, waiting: list[_Waiting]) -> None:

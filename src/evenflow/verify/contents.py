@@ -34,6 +34,8 @@ class Contents(NamedTuple):
     """First row of every span and the end of all."""
     spans_of_place: Table
     """First span of every place and the end of all."""
+    loads: Table
+    """Forward and backward of each, [num_contents]."""
 
 
 def contents_of(rows: Table, num_places: int) -> Contents:
@@ -41,7 +43,8 @@ def contents_of(rows: Table, num_places: int) -> Contents:
     table = rows[np.lexsort((rows[:, BACKWARD], rows[:, TO], rows[:, FROM]))]
     starts = np.append(True, (table[1:, :2] != table[:-1, :2]).any(axis=1))[: len(table)]
     spans, places = np.flatnonzero(starts), np.arange(num_places + 1)
-    return Contents(table, np.append(spans, len(table)), np.searchsorted(table[spans, FROM], places))
+    of_place, loads = np.searchsorted(table[spans, FROM], places), table[:, FORWARD] + table[:, BACKWARD]
+    return Contents(table, np.append(spans, len(table)), of_place, loads)
 
 
 class Costs:

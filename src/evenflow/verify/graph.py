@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenflow.language import _
 from evenflow.verify import contents
 from evenflow.verify.certificate import Certificate, CertificateError
-from evenflow.verify.contents import ACTIVATION, BACKWARD, FORWARD, PARAMETERS, TO, WAITING, WORKING, times_of
+from evenflow.verify.contents import ACTIVATION, PARAMETERS, TO, WAITING, WORKING, times_of
 from evenflow.verify.joint import joint_contents
 from evenflow.verify.order import B, I, OrderOfWork, Table
 
@@ -117,22 +117,20 @@ class ContentGraphs:
         """What each layer counts where states are counted."""
         counted = np.append(0, np.cumsum(self._shares))
         self.aim(bound_ns)
-        self._rooms, self._held, self._contents, self._joint = [], [], [], []
+        self._rooms, self._parts, self._joint = [], [], []
         for at, rank in enumerate(self.ranks):
             facts, stages = certificate.ranks[rank], (self.stages[at] + [_NONE] * (self.num_chunks == 1))
             self._rooms.append(FAR if facts.limit_bytes is None else facts.limit_bytes - facts.constant_bytes)
             live, most = order.live(rank, stages), int(self._rooms_ns[at][0])
             live = live[[not ((live >= row).all(axis=1) & (live > row).any(axis=1)).any() for row in live]]
             own = [costs.contents(stage, turned=self.turned and stage != at, most_ns=most) for stage in self.stages[at]]
-            own += [contents.contents_of(np.zeros((1, 9), dtype=np.int64), self.num_layers + 1)] * (
-                self.num_chunks == 1
-            )
+            if self.num_chunks == 1:
+                own.append(contents.contents_of(np.zeros((1, 9), dtype=np.int64), self.num_layers + 1))
             held = [
                 live[:, chunk :: len(own)] @ of.rows[:, [ACTIVATION, WAITING]].T + of.rows[:, PARAMETERS]
                 for chunk, of in enumerate(own)
             ]
-            self._contents.append(own)
-            self._held.append(held)
+            self._parts.append((own, held))
             if self.counted:
                 self._joint.append(joint_contents(own, held, counted, most_ns=most, room=self._rooms[at]))
 
@@ -187,8 +185,7 @@ class ContentGraphs:
         Of contents with the same layers, each of the first chunk is joined by the fastest of the second that fits, and
         stays if no faster one of the first chunk is joined by one as fast.
         """
-        first, second = self._contents[number]
-        loads = [of.rows[:, FORWARD] + of.rows[:, BACKWARD] for of in (first, second)]
+        (first, second), (held, held_beside) = self._parts[number]
         at, beside = states[begin : begin + _TOGETHER].T
         seconds = second.spans_of_place[beside + 1] - second.spans_of_place[beside]
         origin, index = _spread((first.spans_of_place[at + 1] - first.spans_of_place[at]) * seconds)
@@ -200,15 +197,14 @@ class ContentGraphs:
         done = self._work[places[:, 0]] + (-1 if self.turned else self.num_chunks - 1) * beside_work
         may = (places[:, 0] <= middle) & ((places[:, 1] >= middle) | (not self.turned))
         may &= (done >= self._done[number + 1, 0]) & (done <= self._done[number + 1, 1])
-        may &= loads[0][row] + loads[1][joined] <= room
+        may &= first.loads[row] + second.loads[joined] <= room
         origin, own_span, span, places, room = (own[may] for own in (origin, own_span, span, places, room))
         seconds = np.diff(second.spans)[span]
         which, index = _spread(np.diff(first.spans)[own_span] * seconds)
         row = first.spans[own_span][which] + index // seconds[which]
         joined = second.spans[span][which] + index % seconds[which]
-        may = loads[0][row] + loads[1][joined] <= room[which]
+        may = first.loads[row] + second.loads[joined] <= room[which]
         row, joined, which = row[may], joined[may], which[may]
-        held, held_beside = self._held[number]
         working = np.maximum(first.rows[row, WORKING], second.rows[joined, WORKING])
         may = (held[:, row] + held_beside[:, joined]).max(axis=0) + working <= self._rooms[number]
         row, joined, which = row[may], joined[may], which[may]

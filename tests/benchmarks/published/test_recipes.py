@@ -21,10 +21,8 @@ def test_tune_shows_the_same_recipes(recipe: Recipe) -> None:
     assert any(one.is_of(training) for one in published)
 
 
-@pytest.mark.parametrize("own", published_recipes.RECIPES)
+@pytest.mark.parametrize("own", [own for own in published_recipes.RECIPES if own.source == "Megatron-Bridge"])
 def test_every_recipe_of_the_bridge_is_a_published_run(own: VendorRecipe) -> None:
-    if own.source != "Megatron-Bridge":
-        return
     runs = read_runs(Path(recipes.__file__).parent / "data" / "megatron_bridge.csv")
     sizes = own.hidden, own.layers, own.accelerator
     split = own.tensor, own.context, own.expert, own.pipeline, own.chunks, own.microbatch

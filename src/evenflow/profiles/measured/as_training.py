@@ -113,8 +113,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     )
     device = accelerator_named(_known(run.hardware))
     domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
-    network = None if run.network_gb_s is None else run.network_gb_s * 1e9
-    return training, Topology.of(device, domain, network_bytes_per_s=network)
+    return training, Topology.of(device, domain, network_bytes_per_s=run.network_bytes_per_s)
 
 
 def _paired(run: MeasuredRun, *, is_paired: bool) -> str | None:

@@ -74,6 +74,11 @@ class MeasuredRun:
     assumed: tuple[Assumption, ...] = ()
     """What was put into fields that are not stated."""
 
+    @property
+    def network_bytes_per_s(self) -> float | None:
+        """What one accelerator has of the network; None: what is usual."""
+        return None if self.network_gb_s is None else self.network_gb_s * 1e9
+
     @cached_property
     def lacks(self) -> tuple[str, ...]:
         """Fields that nobody can assume and that are not stated: without them there is no prediction."""

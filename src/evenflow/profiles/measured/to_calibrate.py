@@ -128,8 +128,8 @@ def _measurement(run: MeasuredRun, whole: MeasuredRun, accelerator: Accelerator)
     check_training(measurement.training, accelerator)
     is_rack = accelerator.link_devices > _RACK
     domain = accelerator.link_devices if is_rack else run.gpus_per_node or accelerator.link_devices
-    network = None if run.network_gb_s is None else run.network_gb_s * 1e9
-    return replace(measurement, topology=Topology.of(accelerator, domain, network_bytes_per_s=network))
+    topology = Topology.of(accelerator, domain, network_bytes_per_s=run.network_bytes_per_s)
+    return replace(measurement, topology=topology)
 
 
 def measurement_of(run: MeasuredRun) -> Measurement:

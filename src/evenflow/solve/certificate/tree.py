@@ -150,11 +150,12 @@ class TreeSearch:
             if not len(graph.sources):
                 continue
             played = self._play(graph, shares, _ROOT_TURNS, near)
-            graph, _share = self._dropped(graph, self._mixtures.add(played.shares), drops)
+            mixture = self._mixtures.add(played.shares)
+            graph, _share = self._dropped(graph, mixture, drops)
             graph, at = self._probed(graph, played, at)
             if not len(graph.sources):
                 continue
-            split = self._split_of_game(graph, played) or self._split(graph)
+            split = self._split_of_game(graph, played, self._mixtures.rows[mixture]) or self._split(graph)
             if split is None:
                 self._refute_equal(graph, self._nodes[at][0])
                 continue
@@ -195,19 +196,20 @@ class TreeSearch:
                     self._nodes += [(drops, None), (further, None)]
         return graph, at
 
-    def _split_of_game(self, graph: ContentGraph, game: GameEnd) -> Split | None:
+    @staticmethod
+    def _split_of_game(graph: ContentGraph, game: GameEnd, mixture: Counts) -> Split | None:
         """Return the time of a rank in which the plans against a mixture differ most, as it weighs; None: in none."""
-        shares = game.plan_shares / max(game.plan_shares.sum(), 1e-300)
-        weights = np.array(list(game.shares.values())) @ self._book.counts(list(game.shares))
-        most, split = 0.0, None
-        for step, own in enumerate(weights[:-1].reshape(len(graph.states) - 1, -1)):
-            times = graph.durations[graph.step(step)]
-            for summed in _sums_of_times(times.shape[1]):
+        shares, split, most = game.plan_shares / game.plan_shares.sum(), None, 0.0
+        sums = _sums_of_times(graph.durations.shape[1])
+        for step, weights in enumerate(mixture[:-1].reshape(len(graph.states) - 1, -1)):
+            for summed in sums:
                 against = game.plans[:, step] @ summed
                 mean = float(shares @ against)
-                spread = float(shares @ np.abs(against - mean) * (own @ summed) / summed.sum())
-                low = times @ summed <= mean
-                if spread > most and low.any() and not low.all():
+                spread = float(shares @ np.abs(against - mean) * (weights @ summed) / summed.sum())
+                if spread <= most:
+                    continue
+                low = graph.durations[graph.step(step)] @ summed <= mean
+                if low.any() and not low.all():
                     most, split = spread, ("time", step, [*summed.tolist(), int(mean)])
         return split
 

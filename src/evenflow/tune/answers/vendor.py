@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from evenflow.errors import InputError
 from evenflow.predict.training import Training
 from evenflow.tune.answers.standing import outside_space
+from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.recipes import VendorRecipe, recipes_for
@@ -46,5 +47,5 @@ def recipe_training(recipe: VendorRecipe, question: TuningQuestion) -> Training 
         whole.degrees, tensor=recipe.tensor, context=recipe.context, expert=recipe.expert, pipeline=recipe.pipeline,
         chunks=recipe.chunks, data=data,
     )  # fmt: skip
-    schedule = "interleaved" if recipe.chunks > 1 else "1f1b"
-    return replace(whole, degrees=degrees, microbatch=recipe.microbatch, schedule=schedule)
+    whole = replace(whole, degrees=degrees, microbatch=recipe.microbatch)
+    return replace(whole, schedule=schedule_of(whole))

@@ -79,8 +79,8 @@ def planner_inputs(
     simulation = prediction.simulation
     messages = simulation.communication
     # The planner knows neither the reserve, a share of what a rank holds, nor what the driver takes.
-    limit = usable_bytes(memory_limit_bytes, topology.accelerator.reached) if memory_limit_bytes else 0
-    limit = max(limit // MEGABYTE, 1) * MEGABYTE if limit else 0
+    usable = usable_bytes(memory_limit_bytes, topology.accelerator.reached)
+    limit = max(usable // MEGABYTE, 1) * MEGABYTE if memory_limit_bytes else 0
     communication = None if messages is None else Communication(latency_ns=messages.message_ns)
     if messages is not None and (in_turn or network.boundaries is not None):
         communication = planned_messages(training, topology, simulation.timeline.schedule.stage_ranks)
